@@ -12,12 +12,13 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
-from homing.domain.delivery import Delivery
+from homing.domain.delivery import Change, Delivery
 from homing.domain.writes import Write, write_of_change, write_of_new
-from homing.ports import Facet, GroupBy, Put, Query
+from homing.ports import Added, Facet, GroupBy, Put, Query
+from homing.stores.sql.columns import Row
 from homing.stores.sql.postgres import PostgresStore, writing
 from homing.stores.sql.postgres.claiming import claim_statement
-from homing.stores.sql.postgres.connection import Connection
+from homing.stores.sql.postgres.connection import Connection, Session
 from homing.stores.sql.postgres.executing import assumed_plan
 from homing.stores.sql.postgres.statement import Statement
 from homing.testing import samples
@@ -75,11 +76,15 @@ async def test_every_statement_of_the_hot_path_goes_by_the_indexes(store: Postgr
         for one in held
     ]
     saving = planned([write_of_change(one) for one in ended], parts.held.records)
+    lone = planned([write_of_change(samples.ended(held[0].delivery))], parts.held.records)
     adding = planned([write_of_new(samples.keyed("k", "k"))])
+    several = planned([write_of_new(one) for one in samples.many(3, prefix="several")])
 
     claim = await plan(parts.claims, claim_statement(samples.claim()))
     saved = await plan(parts.saves.connection, saving)
-    others = saved + await plan(parts.adds.connection, adding)
+    others = saved + await plan(parts.saves.connection, lone)
+    others += await plan(parts.adds.connection, adding)
+    others += await plan(parts.adds.connection, several)
 
     # For each of attempts, results, terms and facts.
     assert "\n".join(saved).count("hashed SubPlan") == 4
@@ -90,6 +95,40 @@ async def test_every_statement_of_the_hot_path_goes_by_the_indexes(store: Postgr
     assert text.count("Index Scan using homing_open_leases") == 1
     assert "Tid Scan on homing_open" in text
     assert "Index Scan using homing_records_pkey" in text
+
+
+async def test_what_is_read_and_locked_first_goes_by_the_indexes_too(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that is taken, a fan-out, an amendment, the end of a child, a removal."""
+    seen: dict[str, Statement] = {}
+    run = Session.run
+
+    async def noted(self: Session, statement: Statement) -> list[Row]:
+        seen[statement.sql] = statement
+        return await run(self, statement)
+
+    monkeypatch.setattr(Session, "run", noted)
+    key = samples.keyed("read p", "read", payload=b"old")
+    await store.add([key])
+    assert not isinstance((await store.add([samples.keyed("read q", "read")]))[0], Added)
+    amended = replace(samples.ended(key.delivery, "failed"), payload=b"new", drop_results=True)
+    assert await store.save([amended]) == [True]
+    parent = await store.get("read p")
+    assert parent is not None
+    waiting = samples.waiting(parent, [samples.child("read c", "read p")])
+    assert await store.save([waiting]) == [True]
+    child = await store.get("read c")
+    assert child is not None
+    assert await store.save([samples.ended(child)]) == [True]
+    gone = [await store.get(one) for one in ("read p", "read c")]
+    assert await store.save([Change(one, forget=True) for one in gone if one]) == [True, True]
+
+    connection = store._open.committing.saves.connection
+    plans = [line for one in seen.values() for line in await plan(connection, one)]
+    assert len(seen) > 10
+    assert not [line for line in plans if "Seq Scan" in line]
+    assert not [line for line in plans if "Hash Join" in line or "Merge Join" in line]
 
 
 async def test_a_full_claim_locks_nothing_that_is_less_urgent(store: PostgresStore) -> None:

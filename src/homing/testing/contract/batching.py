@@ -79,6 +79,31 @@ class Batches(Opened):
             ["w2"],
         ]
 
+    async def test_claims_alone_share_a_commit(self, store: Store) -> None:
+        await store.add(samples.many(3))
+        claims = [samples.claim(name, limit=2, durable=False) for name in ("w1", "w2", "w3")]
+        answers = await store.commit(Batch(claims=claims))
+
+        assert [len(one) for one in answers.claims] == [2, 1, 0]
+
+    async def test_outcomes_and_renewals_share_a_commit(self, store: Store, other: Store) -> None:
+        await store.add(samples.many(3))
+        first, second, third = [c.delivery for c in await store.claim(samples.claim("w1"))]
+        assert await other.save([samples.retry(second)]) == [True]
+        held = [(one.id, one.version) for one in (first, second, third)]
+
+        answers = await store.commit(
+            Batch(
+                [saves(samples.ended(first), samples.ended(second))],
+                [Renewal("w1", held, NOW_MS + 2 * LEASE_MS)],
+            )
+        )
+
+        assert answers.puts == [[True, False]]
+        assert answers.renewals == [[False, False, True]]
+        assert (await stored(store, first.id)).state == "delivered"
+        assert (await stored(store, third.id)).due_at_ms == NOW_MS + 2 * LEASE_MS
+
     async def test_the_same_id_and_key_are_taken_by_the_first(self, store: Store) -> None:
         key = samples.key("k", "d1")
         answers = await puts(

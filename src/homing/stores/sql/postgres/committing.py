@@ -20,7 +20,13 @@ from homing.stores.sql.postgres.claiming import (
     taken_of,
 )
 from homing.stores.sql.postgres.connection import Connection
-from homing.stores.sql.postgres.executing import Putting, Repeating, Stored, exactly, put_within
+from homing.stores.sql.postgres.executing import (
+    Putting,
+    Repeating,
+    Stored,
+    exactly,
+    put_among_others,
+)
 from homing.stores.sql.postgres.low_water import LowWater
 from homing.stores.sql.postgres.purging import purge
 from homing.stores.sql.postgres.statement import Statement
@@ -60,24 +66,32 @@ class Committing:
     async def commit(self, batch: Batch) -> Answers:
         puts, others = batch.puts, [*batch.renewals, *batch.purges, *batch.claims]
         if not others:
-            putting = self.adds if all(map(_is_add, puts)) else self.saves
+            putting = self.saves if any(put.kind == "save" for put in puts) else self.adds
             return Answers(self._learn(puts, await putting.put(puts, self.held.records)))
-        if puts or len(others) > 1:
+        if not puts and len(others) == 1:
+            return Answers(
+                renewals=[await self._renew_alone(renewal) for renewal in batch.renewals],
+                purges=[await self._purge_alone(rule) for rule in batch.purges],
+                claims=[await self._claim_alone(claim) for claim in batch.claims],
+            )
+        if puts or batch.purges:
             async with self.saves.turn:
-                return await Repeating().run(partial(self._transact, batch), again_if_lost=False)
-        return Answers(
-            renewals=[await self._renew_alone(renewal) for renewal in batch.renewals],
-            purges=[await self._purge_alone(rule) for rule in batch.purges],
-            claims=[await self._claim_alone(claim) for claim in batch.claims],
-        )
+                return await self._together(self.saves.connection, batch)
+        return await self._together(self.claims, batch)
 
-    async def _transact(self, batch: Batch) -> Answers:
-        async with exactly(self.saves.connection) as session:
-            stored = await put_within(session.run, batch.puts)
-            renewals = [await _renew(session.run, renewal) for renewal in batch.renewals]
-            purges = [await purge(session, rule) for rule in batch.purges]
-            claims = [await self._claim(session.run, claim) for claim in batch.claims]
-        return Answers(self._learn(batch.puts, stored), renewals, purges, claims)
+    async def _together(self, connection: Connection, batch: Batch) -> Answers:
+        """All of it in one transaction."""
+        is_durable = bool(batch.puts or batch.purges) or any(one.durable for one in batch.claims)
+
+        async def transact() -> Answers:
+            async with exactly(connection, durable=is_durable) as session:
+                stored = await put_among_others(session, batch.puts, self.held.records)
+                renewals = [await _renew(session.run, renewal) for renewal in batch.renewals]
+                purges = [await purge(session, rule) for rule in batch.purges]
+                claims = [await self._claim(session.run, claim) for claim in batch.claims]
+            return Answers(self._learn(batch.puts, stored), renewals, purges, claims)
+
+        return await Repeating().run(transact, again_if_lost=False)
 
     def _learn(self, puts: Sequence[Put], stored: Stored) -> Sequence[Sequence[PutAnswer]]:
         for put in puts:
@@ -126,7 +140,3 @@ class Committing:
 async def _renew(run: _Run, renewal: Renewal) -> list[bool]:
     renewed = {*await run(renew_statement(renewal))} if renewal.held else ()
     return [pair in renewed for pair in renewal.held]
-
-
-def _is_add(put: Put) -> bool:
-    return all(write.over is None for write in put.writes)

@@ -112,19 +112,24 @@ async def _write_at_once(
     connection: Connection, puts: Sequence[Put], plan: Plan, made: Sequence[Statement]
 ) -> Stored:
     """`made` are the first two statements, or all. Several are one transaction: while the server
-    runs one, the next is made.
-
-    Changes are written each by itself: the claims of those that were not were lost.
-    """
-    judged = plan.judged
-    answers, effects = judged.answers, judged.effects
+    runs one, the next is made."""
+    rows: list[Row] = []
     if len(made) > 1:
         async with connection.transaction() as session, session.sending() as send:
             for statement in chain(made, islice(_statements(plan), len(made), None)):
                 await send(statement)
     elif made:
-        saved = {row[0] for row in await connection.run(made[0])}
-        if plan.changed and not saved.issuperset(effects):
+        rows = await connection.run(made[0])
+    return _stored(puts, plan, rows)
+
+
+def _stored(puts: Sequence[Put], plan: Plan, rows: Sequence[Row]) -> Stored:
+    """Changes are written each by itself: the claims of those that were not were lost."""
+    judged = plan.judged
+    answers, effects = judged.answers, judged.effects
+    if plan.changed:
+        saved = {row[0] for row in rows}
+        if not saved.issuperset(effects):
             effects = {one: effect for one, effect in effects.items() if one in saved}
             answers = [
                 [answer and write.delivery.id in saved for write, answer in pairs]
@@ -138,10 +143,10 @@ def _statements(plan: Plan) -> Iterator[Statement]:
 
 
 @contextlib.asynccontextmanager
-async def exactly(connection: Connection) -> AsyncIterator[Session]:
+async def exactly(connection: Connection, *, durable: bool = True) -> AsyncIterator[Session]:
     """A transaction that reads before it writes."""
     with colliding():
-        async with connection.transaction() as session:
+        async with connection.transaction(durable=durable) as session:
             yield session
 
 
@@ -162,6 +167,17 @@ async def put_within(
     judged = await run_async(put_exactly(puts, knowledge), run)
     answers = corrected(puts, judged.answers, knowledge) if was_lost else judged.answers
     return Stored(answers, judged.effects, judged.wakes)
+
+
+async def put_among_others(
+    session: Session, puts: Sequence[Put], held: Mapping[str, Delivery]
+) -> Stored:
+    """Inside a transaction with other requests. Held ones are changed without a look."""
+    plan = assumed_plan(puts, held)
+    if plan is None or not plan.changed:
+        return await put_within(session.run, puts)
+    [statement] = _statements(plan)
+    return _stored(puts, plan, await session.run(statement))
 
 
 class Repeating:
