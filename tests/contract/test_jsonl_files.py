@@ -118,7 +118,7 @@ async def test_without_the_lock_nothing_is_written_o_101_o_102(
 async def test_requests_that_change_nothing_hide_nothing_that_others_write(
     store: JsonlStore, queue: Path
 ) -> None:
-    """They are written together with one that does, and use up no number of a commit."""
+    """They use up no number of a commit: the next one of another process would seem known."""
     other = JsonlStore(queue)
     await other.open()
     await asyncio.gather(

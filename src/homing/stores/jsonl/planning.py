@@ -9,9 +9,9 @@ from homing.domain.delivery import Delivery, Key
 from homing.ports import PurgeKind
 from homing.stores.jsonl.commit import Commit
 from homing.stores.jsonl.index import LogIndex
-from homing.stores.jsonl.keys import Name, own_key
+from homing.stores.jsonl.keys import own_key
 from homing.stores.jsonl.lines import JournalRecord, QueueRecord
-from homing.stores.judging import Effect, Judged
+from homing.stores.judging import Effect, Judged, KeyName
 from homing.stores.memory.applying import changed_content, record_after
 from homing.stores.memory.disk import LedgerRow
 
@@ -60,7 +60,7 @@ def commit_of_purge(what: PurgeKind, places: Sequence[tuple[Any, ...]]) -> Commi
 
 
 def _line(
-    index: LogIndex, effect: Effect, delivery: Delivery, keys: Mapping[Name, Key]
+    index: LogIndex, effect: Effect, delivery: Delivery, keys: Mapping[KeyName, Key]
 ) -> QueueRecord:
     line = QueueRecord(0, 0, delivery, versions=len(effect.writes) or 1)
     if keys and delivery.key is not None:

@@ -51,6 +51,7 @@ class JsonlStore(ReadsDisk):
     _forget_parent = _be_closed
 
     def show(self, projection: Projection) -> None:
+        # For the lines: each is made whole when it is encoded, so writes carry nothing of it.
         self._projection = projection
 
     def ask(self, log: AcceptedLog) -> None:
