@@ -249,7 +249,7 @@ def _row(view: DeliveryView) -> tuple[object, ...]:
 def _to(view: DeliveryView) -> str:
     """The recipients; of an event its type, of a job its name."""
     if not view.recipients:
-        return view.template_id or ""
+        return view.topic or ""
     shown = ", ".join(recipient.address for recipient in view.recipients[:2])
     more = len(view.recipients) - 2
     return f"{shown} and {more} more" if more > 0 else shown

@@ -148,7 +148,7 @@ async def _story(ops: CallerOperations, event_id: str) -> dict[str, Any]:
 def _fields(view: DeliveryView) -> dict[str, Any]:
     """In the words of the tools, with times that can be read."""
     fields = _with_times(view)
-    named = {"event_id": fields.pop("delivery_id"), "event_type": fields.pop("template_id")}
+    named = {"event_id": fields.pop("delivery_id"), "event_type": fields.pop("topic")}
     return {**named, **fields}
 
 

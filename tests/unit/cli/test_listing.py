@@ -52,7 +52,7 @@ def test_an_event_is_listed_with_its_type_and_handler(cli: Cli) -> None:
 
     items = cli("list", "--json").json["items"]
     # An event with several handlers is listed once, not with the row of each handler.
-    assert sorted((i["template_id"], i["handler"]) for i in items) == [
+    assert sorted((i["topic"], i["handler"]) for i in items) == [
         ("invoice.paid", "book"),
         ("order.sent", None),
     ]

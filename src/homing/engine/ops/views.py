@@ -50,7 +50,7 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     error_class: str | None
     error_code: str | None
     recipients: tuple[Recipient, ...]
-    template_id: str | None
+    topic: str | None
     handler: str | None
     generation: int
     priority: int
@@ -116,7 +116,7 @@ def delivery_view(
         error_class=failure.error_class if failure else None,
         error_code=failure.code if failure else None,
         recipients=delivery.recipients,
-        template_id=delivery.topic,
+        topic=delivery.topic,
         handler=handler or _handler(delivery),
         generation=delivery.generation,
         priority=delivery.priority,
