@@ -12,7 +12,7 @@ from homing.engine.ops.verbs import BULK, BulkVerb
 from homing.runtime.app import Homing
 from homing.web.access.seen import bulk_for
 from homing.web.api.intake import Intake
-from homing.web.api.listing import Listing, conditions_of
+from homing.web.api.listing import Listing, named_refusals
 from homing.web.api.schemas import BulkIn, BulkOut, BulkPreview, VerbIn
 from homing.web.api.verbs import MAX_VERB_BYTES, who
 from homing.web.http.answers import json_answer
@@ -46,7 +46,7 @@ class Bulk:
         signed = who(call, given.actor, given.reason)
         chosen = _chosen(given)
         bulk = bulk_for(call.let_in, self._homing)
-        with conditions_of("filter.", 422):
+        with named_refusals("filter.", 422):
             if given.dry_run:
                 return await self._tried(bulk, verb, chosen, given, bounded=bounded)
             try:

@@ -10,7 +10,7 @@ from homing.engine.ops.caller import CallerOperations
 from homing.engine.ops.delivery_filter import FILTERS, DeliveryFilter, filter_from
 from homing.engine.ops.exporting import csv_head, csv_rows
 from homing.engine.ops.views import DeliveryView
-from homing.web.api.listing import Listing, conditions_of
+from homing.web.api.listing import Listing, named_refusals
 from homing.web.http.answers import encode
 from homing.web.http.calls import Call, query_of
 from homing.web.http.problems import BadRequest
@@ -29,7 +29,7 @@ class Export:
         chosen = fields.pop("format", "csv")
         if chosen not in KINDS:
             raise BadRequest(f"must be one of {', '.join(KINDS)}", "format")
-        with conditions_of():
+        with named_refusals():
             pages = _pages(self._listing.ops(call), filter_from(fields))
             # Read before the answer begins, so that a store that fails is answered as such.
             first = await anext(pages)

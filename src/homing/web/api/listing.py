@@ -55,7 +55,7 @@ class Listing:
     async def list(self, call: Call) -> Response:
         fields = query_of(call.scope, LIST_FIELDS)
         ops = self.ops(call)
-        with conditions_of():
+        with named_refusals():
             chosen = filter_from(conditions(fields))
             page = await ops.list(chosen, cursor_of(fields), limit_of(fields))
         items = [ops.view(delivery) for delivery in page.items]
@@ -151,7 +151,7 @@ class Listing:
 
     async def demand_route(self, name: str | None, refusal: int = 400) -> None:
         """Refuse a route that nothing is known of."""
-        with conditions_of(refusal=refusal):
+        with named_refusals(refusal=refusal):
             await ops_for(None, self._homing).demand_route(name)
 
     def word(self, delivery: Delivery) -> str:
@@ -165,7 +165,7 @@ def conditions(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def conditions_of(place: str = "", refusal: int = 400) -> Iterator[None]:
+def named_refusals(place: str = "", refusal: int = 400) -> Iterator[None]:
     """A refusal of a condition has this status, and names the field behind `place`."""
     try:
         yield

@@ -18,7 +18,7 @@ from homing.engine.ops.bounded import COUNT_UP_TO
 from homing.engine.ops.delivery_filter import FILTERS, DeliveryFilter, filter_from
 from homing.engine.ops.verbs import BULK, BULK_VERBS, VERBS, BulkVerb
 from homing.web.api.bulk import Bulk
-from homing.web.api.listing import Listing, conditions, conditions_of
+from homing.web.api.listing import Listing, conditions, named_refusals
 from homing.web.api.schemas import VERB_BODIES, BulkIn
 from homing.web.api.verbs import Verbs
 from homing.web.console.deliveries import PAGE, Deliveries, Row
@@ -239,7 +239,7 @@ def _wish(
     per_second: str = "",
 ) -> BulkIn:
     body: dict[str, Any] = {"actor": person, "reason": reason, "dry_run": dry_run}
-    with conditions_of():
+    with named_refusals():
         chosen = filter_from(given)
     if chosen == DeliveryFilter():
         body["all"] = True

@@ -17,7 +17,7 @@ from homing.ports import Cursor
 from homing.ports import Page as StorePage
 from homing.runtime.app import Homing
 from homing.web.api.exporting import Export
-from homing.web.api.listing import Listing, conditions, conditions_of
+from homing.web.api.listing import Listing, conditions, named_refusals
 from homing.web.console import words
 from homing.web.console.rendering import Rendering
 from homing.web.console.summaries import Summaries
@@ -96,7 +96,7 @@ class Deliveries:
         given = conditions(fields)
         routes = self._homing.engine.routes
         cursor = cursor_of(fields)
-        with conditions_of():
+        with named_refusals():
             page = await visit.ops.list(filter_from(given), cursor, PAGE, bounded=True)
         return self._rendering.page(
             visit,

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from homing.engine.ops.delivery_filter import DeliveryFilter
 from homing.engine.ops.reader import MAX_SEARCH_CHARS
 from homing.engine.ops.search import SearchResult
-from homing.web.api.listing import conditions_of
+from homing.web.api.listing import named_refusals
 from homing.web.console.deliveries import PAGE, Deliveries, looked_to_ms
 from homing.web.console.delivery import explanation
 from homing.web.console.rendering import Rendering
@@ -62,7 +62,7 @@ class Search:
             return visit.see("search")
         cursor = cursor_of(fields)
         chosen = DeliveryFilter(recipient=given)
-        with conditions_of():
+        with named_refusals():
             page = await visit.ops.list(chosen, cursor, PAGE, bounded=True)
         rows = await self._deliveries.rows(visit, page.items)
         newest = rows[:EXPLAINED] if "cursor" not in fields else []
