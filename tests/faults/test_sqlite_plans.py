@@ -12,22 +12,14 @@ import pytest
 
 from homing.domain.delivery import Change, Key, Recipient, State
 from homing.domain.writes import write_of_change, write_of_new
-from homing.ports import Cursor, Facet, GroupBy, PurgeRule, Query
+from homing.ports import Cursor, Facet, FactOrder, GroupBy, PurgeRule, Query
+from homing.stores.sql import listing, reading
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
 from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
 from homing.stores.sql.sqlite.claiming import RenewRequest, claim_all, renew_all
 from homing.stores.sql.sqlite.connection import connect_to_write
-from homing.stores.sql.sqlite.listing import page, page_within
+from homing.stores.sql.sqlite.dialect import DIALECT, answer
 from homing.stores.sql.sqlite.purging import purge_all
-from homing.stores.sql.sqlite.reading import (
-    attempts,
-    content,
-    count,
-    facts,
-    find,
-    get,
-    next_due_ms,
-)
 from homing.stores.sql.sqlite.saving import save_all
 from homing.stores.sql.sqlite.session import Session
 from homing.testing import samples
@@ -118,14 +110,17 @@ def test_retention_by_route_scans_nothing(database: sqlite3.Connection) -> None:
 
 def test_questions_about_one_delivery_scan_nothing(database: sqlite3.Connection) -> None:
     with Watched(database) as watched:
-        get(database, "d1")
-        content(database, "d1")
-        find(database, "shop", "k")
-        attempts(database, "d1")
-        facts(database, "note", "d1/", 10)
-        next_due_ms(database, ("a", "b"))
+        answer(database, reading.get(DIALECT, "d1"))
+        answer(database, reading.get_many(DIALECT, ["d1", "d2"]))
+        answer(database, reading.content(DIALECT, "d1"))
+        answer(database, reading.find(DIALECT, "shop", "k"))
+        answer(database, reading.attempts_of_many(DIALECT, ["d1"]))
+        for order in get_args(FactOrder):
+            answer(database, reading.facts(DIALECT, "note", "d1/", 10, None, order))
+        answer(database, reading.next_due_ms(DIALECT, ("a", "b")))
 
     assert watched.scans() == []
+    assert not any("TEMP B-TREE" in step for step in watched.plans())
 
 
 @pytest.mark.parametrize(
@@ -147,7 +142,7 @@ def test_a_listing_is_read_in_its_order(
     database: sqlite3.Connection, query: Query, index: str
 ) -> None:
     with Watched(database) as watched:
-        page(database, query, None, 10)
+        answer(database, listing.page(DIALECT, query, None, 10))
 
     step, record = watched.plans()
     assert f"homing_deliveries_{index}" in step
@@ -165,7 +160,7 @@ def test_a_narrow_listing_reads_what_it_is_about(
     database: sqlite3.Connection, query: Query
 ) -> None:
     with Watched(database) as watched:
-        page(database, query, None, 10)
+        answer(database, listing.page(DIALECT, query, None, 10))
 
     assert watched.scans() == []
 
@@ -186,7 +181,7 @@ def test_a_count_by_state_reads_few_rows_however_many_there_are(
     database: sqlite3.Connection, query: Query, by: tuple[GroupBy, ...]
 ) -> None:
     with Watched(database) as watched:
-        count(database, query, by)
+        answer(database, listing.count(DIALECT, query, by, None))
 
     read = [step for step in watched.plans() if step.startswith(("SCAN", "SEARCH"))]
     few = re.compile(r"SCAN (c|d|b USING INDEX \w+_leases|b USING COVERING INDEX \w+_waiting)$")
@@ -199,7 +194,8 @@ def test_failures_since_lately_are_counted_without_the_others(
 ) -> None:
     query = Query(updated_from_ms=1, facets=(Facet(state="failed"),))
     with Watched(database) as watched:
-        count(database, query, ("route", "error_class", "failed_because"), 10)
+        by: tuple[GroupBy, ...] = ("route", "error_class", "failed_because")
+        answer(database, listing.count(DIALECT, query, by, 10))
 
     [step] = [step for step in watched.plans() if step.startswith("SEARCH")]
     assert "INDEX homing_deliveries_failed_since (updated_at_ms>?)" in step
@@ -220,11 +216,12 @@ def test_a_bounded_page_walks_from_its_cursor_to_its_edge(
     database: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch, query: Query, newer: bool
 ) -> None:
     """As with so many rows that none of the states has few, and the address very many."""
-    monkeypatch.setattr("homing.stores.sql.sqlite.few.FEW", -1)
-    monkeypatch.setattr("homing.stores.sql.sqlite.listing.FEW_TO_ONE_ADDRESS", 0)
+    monkeypatch.setattr("homing.stores.sql.few.FEW", -1)
+    monkeypatch.setattr(DIALECT, "few_to_one_address", 0)
     add_rows(database, 10)
     with Watched(database) as watched:
-        found = page_within(database, query, Cursor(samples.NOW_MS, "d00005", newer), 10, 1)
+        cursor = Cursor(samples.NOW_MS, "d00005", newer)
+        found = answer(database, listing.page_within(DIALECT, query, cursor, 10, 1))
 
     assert (found.previous if newer else found.next) is not None
     index = "failed" if query.topic else "created"
@@ -237,8 +234,11 @@ def test_a_bounded_page_walks_from_its_cursor_to_its_edge(
 def test_what_few_have_is_found_by_its_index(database: sqlite3.Connection) -> None:
     every = tuple(Facet(state=state) for state in get_args(State))
     with Watched(database) as watched:
-        page(database, Query(route="mail", facets=every), None, 10)
-        page(database, Query(error_class="550", facets=(Facet(state="failed"),)), None, 10)
+        for query in (
+            Query(route="mail", facets=every),
+            Query(error_class="550", facets=(Facet(state="failed"),)),
+        ):
+            answer(database, listing.page(DIALECT, query, None, 10))
 
     read = [step for step in watched.scans() if not re.search(r"SCAN (c|d|\(sub\S*)( |$)", step)]
     assert [step for step in read if "USING" not in step] == []

@@ -15,16 +15,23 @@ _ROW = re.compile(r"(?<=values )\((?:[^()]|\([^()]*\))*\)")
 def load(package: str, name: str, parts: Mapping[str, str] | None = None) -> dict[str, str]:
     """The statements of one file by the name in the comment above each.
 
-    `:word:` in a statement is replaced by that one of the `parts`, such as a list of columns.
+    `:word:` in a statement is replaced by that one of the `parts`, such as a list of columns, or by
+    an earlier statement of that name.
     """
     text = files(package).joinpath("queries", name).read_text("utf-8")
-    for word, part in (parts or {}).items():
+    pieces = _NAME.split(fill(text, parts or {}))
+    found: dict[str, str] = {}
+    for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        plain = re.sub(r"^--.*\n?", "", body, flags=re.MULTILINE).strip().rstrip(";")
+        found[title] = fill(plain, found)
+    return found
+
+
+def fill(text: str, parts: Mapping[str, str]) -> str:
+    """The text with each `:word:` of the parts replaced by that part."""
+    for word, part in parts.items():
         text = text.replace(f":{word}:", part)
-    pieces = _NAME.split(text)
-    return {
-        name: re.sub(r"^--.*\n?", "", body, flags=re.MULTILINE).strip().rstrip(";")
-        for name, body in zip(pieces[1::2], pieces[2::2], strict=True)
-    }
+    return text
 
 
 class Bulk:

@@ -23,12 +23,13 @@ from homing.stores.sql.postgres.adding import Adding, AddRequest
 from homing.stores.sql.postgres.adding_alone import lone_statement
 from homing.stores.sql.postgres.changes import ChangeEntry, SaveRequest
 from homing.stores.sql.postgres.connection import Connection
+from homing.stores.sql.postgres.dialect import DIALECT, answer
 from homing.stores.sql.postgres.faults import COLLISIONS, Collision, ConnectionLost, OutcomeUnknown
-from homing.stores.sql.postgres.reading import get_many
 from homing.stores.sql.postgres.rows import Facts
 from homing.stores.sql.postgres.saving import save_exactly
 from homing.stores.sql.postgres.settling import settle_statement
 from homing.stores.sql.postgres.statement import Statement
+from homing.stores.sql.reading import get_many
 
 T = TypeVar("T")
 
@@ -185,7 +186,7 @@ class _Repeating:
         if not self.was_lost or not refused:
             return
         ids = [entry.write.delivery.id for entry in refused]
-        found = await self._recovered(partial(get_many, connection, ids))
+        found = await self._recovered(lambda: answer(connection, get_many(DIALECT, ids)))
         for entry, stored in zip(refused, found, strict=True):
             entry.kept = _is_written(entry.write, stored)
 

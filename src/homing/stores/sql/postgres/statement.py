@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-_NAME = re.compile(r"@(\w+)")
+# Not the `::` of a cast.
+_NAME = re.compile(r"(?<!:)[@:](\w+)")
 
 
 class Statement(Struct, frozen=True):
@@ -20,7 +21,7 @@ class Statement(Struct, frozen=True):
 
 
 def bind(template: str, values: Mapping[str, Any]) -> Statement:
-    """`@name` in the template is the value of that name."""
+    """`:name` or `@name` in the template is the value of that name."""
     sql, names = _numbered(template)
     return Statement(sql, [values[name] for name in names])
 

@@ -1,0 +1,167 @@
+"""Pages of deliveries, newest first, and numbers of them.
+
+A listing goes along the creation time, or through an index that has few deliveries (`few.py`).
+`page_within` ends where it has looked at enough: a filter that matches little would read all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from homing.domain.delivery import CLAIMABLE_STATES
+from homing.ports import Cursor, GroupBy, Page, Query
+from homing.stores.queries import page_of, page_to_edge, widths
+from homing.stores.sql.asking import Ask, Steps, listed
+from homing.stores.sql.dialect import Dialect
+from homing.stores.sql.few import few_rows
+from homing.stores.sql.filters import (
+    EDGES,
+    GROUPS,
+    ORDERS,
+    STATES,
+    behind,
+    conditions,
+    is_counted,
+    is_narrow,
+    is_of_failed,
+    newest_failures_first,
+    states_of,
+)
+from homing.stores.sql.reading import delivery_in
+from homing.stores.sql.statements import fill
+
+DELIVERIES = "deliveries"
+OF_RECIPIENT = "deliveries_of_recipient"
+
+
+class Chosen(Struct):
+    """Where deliveries are looked for, what must hold, and the values to bind."""
+
+    source: str
+    wanted: list[str]
+    values: dict[str, Any]
+    # Few are looked at, whatever the filter.
+    is_few: bool = False
+
+
+def page(dialect: Dialect, query: Query, cursor: Cursor | None, limit: int) -> Steps[Page]:
+    chosen = yield from _choose_few(dialect, query)
+    return (yield from _page(dialect, chosen, cursor, limit))
+
+
+def page_within(
+    dialect: Dialect, query: Query, cursor: Cursor | None, limit: int, look_at: int
+) -> Steps[Page]:
+    chosen = yield from _choose_few(dialect, query)
+    if query.recipient is not None and (yield from _has_many(dialect, query.recipient)):
+        # Too many to be sorted; so many that they are met soon among the others.
+        wanted = [*chosen.wanted, dialect.sql["for_recipient"]]
+        chosen = Chosen(DELIVERIES, wanted, chosen.values)
+    if chosen.is_few:
+        return (yield from _page(dialect, chosen, cursor, limit))
+    for first in widths(look_at):
+        edge = yield from _edge(dialect, query, cursor, first)
+        found = yield from _page(dialect, _up_to(chosen, edge), cursor, limit)
+        if edge is None or len(found.items) == limit or first == look_at:
+            return page_to_edge(found, cursor, edge)
+    raise AssertionError("the last width is that of `look_at`")
+
+
+def count(
+    dialect: Dialect, query: Query, by: tuple[GroupBy, ...], most: int | None
+) -> Steps[dict[tuple[str, ...], int]]:
+    """`most`: it ends when so many were found; None: it counts all."""
+    chosen = _choose(dialect, query)
+    source, where, number = _source(dialect, chosen), _where(chosen.wanted), "count(*)"
+    # By the columns and not by their words, so that an index gives the groups in order.
+    columns = ", ".join(f"d.{name}" for name in by)
+    if is_counted(query, by):
+        source, number = dialect.sql["standing"], "cast(coalesce(sum(d.number), 0) as bigint)"
+    elif most is not None:
+        order = newest_failures_first(query)
+        bounded = f"select {columns or '1'} {source} {where} {order} limit {int(most)}"
+        source, where = f"from ({bounded}) as d", ""
+    selected = ", ".join([*(GROUPS[name] for name in by), number])
+    grouped = f"group by {columns} having {number} > 0" if by else ""
+    rows = yield Ask(f"select {selected} {source} {where} {grouped}", chosen.values, alone=True)
+    counts: dict[tuple[str, ...], int] = {}
+    for *words, counted in rows:
+        # What is not there and what is empty have the same word.
+        counts[tuple(words)] = counts.get(tuple(words), 0) + counted
+    return counts
+
+
+def _choose(dialect: Dialect, query: Query) -> Chosen:
+    wanted, values = conditions(query)
+    is_open = bool(query.facets) and states_of(query) <= CLAIMABLE_STATES
+    is_few = is_narrow(query) or (dialect.has_open_apart and is_open)
+    return Chosen(_source_of(query), wanted, values, is_few)
+
+
+def _source_of(query: Query) -> str:
+    if query.recipient is not None:
+        return OF_RECIPIENT
+    if query.holder is not None and states_of(query) == {"in_flight"}:
+        return "deliveries_in_flight"
+    if query.updated_from_ms is not None:
+        if query.notices_due:
+            return "deliveries_with_notices_since"
+        if is_of_failed(query):
+            return "deliveries_failed_since"
+    return DELIVERIES
+
+
+def _source(dialect: Dialect, chosen: Chosen) -> str:
+    """Its `from` clause; only a database that must be told an index has statements for these."""
+    return dialect.sql.get(chosen.source, dialect.sql[DELIVERIES])
+
+
+def _choose_few(dialect: Dialect, query: Query) -> Steps[Chosen]:
+    chosen = _choose(dialect, query)
+    rows = None if chosen.is_few else (yield from few_rows(dialect, query))
+    if rows is None:
+        return chosen
+    values = chosen.values | {"rows": listed(rows)}
+    return Chosen(DELIVERIES, [*chosen.wanted, dialect.sql["among"]], values, is_few=True)
+
+
+def _page(dialect: Dialect, chosen: Chosen, cursor: Cursor | None, limit: int) -> Steps[Page]:
+    wanted, values = [*chosen.wanted], chosen.values | {"limit": max(limit, 0) + 1}
+    newer = behind(cursor, wanted, values)
+    statement = fill(
+        dialect.sql["page_of_recipient" if chosen.source == OF_RECIPIENT else "page"],
+        {"from": _source(dialect, chosen), "where": _where(wanted), "order": ORDERS[newer]},
+    )
+    rows = yield Ask(statement, values)
+    return page_of([delivery_in(row) for row in rows], cursor, limit)
+
+
+def _up_to(chosen: Chosen, edge: Cursor | None) -> Chosen:
+    if edge is None:
+        return chosen
+    values = {"edge_at_ms": edge.created_at_ms, "edge_id": edge.delivery_id}
+    return Chosen(chosen.source, [*chosen.wanted, EDGES[edge.newer]], chosen.values | values)
+
+
+def _edge(
+    dialect: Dialect, query: Query, cursor: Cursor | None, look_at: int
+) -> Steps[Cursor | None]:
+    """The last of the deliveries that are looked at; None: that is all there are."""
+    wanted = [STATES["failed"]] if is_of_failed(query) else []
+    values: dict[str, Any] = {"limit": 2, "passed": look_at - 1}
+    newer = behind(cursor, wanted, values)
+    statement = fill(dialect.sql["places"], {"where": _where(wanted), "order": ORDERS[newer]})
+    found = yield Ask(statement, values)
+    return Cursor(found[0][0], found[0][1], newer) if len(found) > 1 else None
+
+
+def _has_many(dialect: Dialect, address: str) -> Steps[bool]:
+    given = {"address": address, "few": dialect.few_to_one_address}
+    return bool((yield Ask(dialect.sql["one_more_to_address"], given)))
+
+
+def _where(wanted: Sequence[str]) -> str:
+    return f"where {' and '.join(wanted)}" if wanted else ""
