@@ -17,18 +17,22 @@ from homing.stores.sql.filters import STATES, states_of
 FEW = 2_000
 
 
-def few_rows(dialect: Dialect, query: Query) -> Steps[list[Any] | None]:
+def states_to_look_up(dialect: Dialect, query: Query) -> set[State]:
+    """The states of which it must be looked up how many deliveries have them; empty: none."""
+    states: set[State] = states_of(query) or ({*STATES} if query.route is not None else set())
+    if states <= {"failed"} and not (states and query.error_class):
+        return set()
+    if dialect.has_open_apart and not states.isdisjoint(CLAIMABLE_STATES):
+        return set()
+    return states
+
+
+def few_rows(dialect: Dialect, query: Query, states: set[State]) -> Steps[list[Any] | None]:
     """The rows of all deliveries that can match; None: they are many, or the indexes do not have
     them all (of what has ended at no time, or is never due)."""
-    states: set[State] = states_of(query) or ({*STATES} if query.route is not None else set())
     error_class = query.error_class if states == {"failed"} else None
-    if states <= {"failed"} and not error_class:
-        return None
-    has_open = not states.isdisjoint(CLAIMABLE_STATES)
-    if has_open and dialect.has_open_apart:
-        return None
     given = {"route": query.route, "error_class": error_class}
-    name = "numbers" if has_open else "numbers_ended"
+    name = "numbers_ended" if states.isdisjoint(CLAIMABLE_STATES) else "numbers"
     numbers: dict[State, int] = dict((yield Ask(dialect.sql[name], given)))
     if any(numbers.get(state, 0) > FEW for state in states):
         return None

@@ -11,12 +11,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from homing.domain.delivery import CLAIMABLE_STATES
+from homing.domain.delivery import CLAIMABLE_STATES, State
 from homing.ports import Cursor, GroupBy, Page, Query
 from homing.stores.queries import page_of, page_to_edge, widths
 from homing.stores.sql.asking import Ask, Steps, listed
 from homing.stores.sql.dialect import Dialect
-from homing.stores.sql.few import few_rows
+from homing.stores.sql.few import few_rows, states_to_look_up
 from homing.stores.sql.filters import (
     EDGES,
     GROUPS,
@@ -24,7 +24,6 @@ from homing.stores.sql.filters import (
     STATES,
     behind,
     conditions,
-    is_counted,
     is_narrow,
     is_of_failed,
     newest_failures_first,
@@ -45,17 +44,22 @@ class Chosen(Struct):
     values: dict[str, Any]
     # Few are looked at, whatever the filter.
     is_few: bool = False
+    # If few have these states, only those are looked at.
+    states: set[State] = set()
 
 
 def page(dialect: Dialect, query: Query, cursor: Cursor | None, limit: int) -> Steps[Page]:
-    chosen = yield from _choose_few(dialect, query)
+    chosen = _choose(dialect, query)
+    if not chosen.states:
+        return (yield from _page(dialect, chosen, cursor, limit, alone=True))
+    chosen = yield from _look_up_states(dialect, query, chosen)
     return (yield from _page(dialect, chosen, cursor, limit))
 
 
 def page_within(
     dialect: Dialect, query: Query, cursor: Cursor | None, limit: int, look_at: int
 ) -> Steps[Page]:
-    chosen = yield from _choose_few(dialect, query)
+    chosen = yield from _look_up_states(dialect, query, _choose(dialect, query))
     if query.recipient is not None and (yield from _has_many(dialect, query.recipient)):
         # Too many to be sorted; so many that they are met soon among the others.
         wanted = [*chosen.wanted, dialect.sql["for_recipient"]]
@@ -71,34 +75,42 @@ def page_within(
 
 
 def count(
-    dialect: Dialect, query: Query, by: tuple[GroupBy, ...], most: int | None
+    dialect: Dialect,
+    query: Query,
+    by: tuple[GroupBy, ...],
+    most: int | None,
+    *,
+    counted: bool,
 ) -> Steps[dict[tuple[str, ...], int]]:
-    """`most`: it ends when so many were found; None: it counts all."""
+    """`most`: it ends when so many were found. `counted`: the maintained numbers answer it."""
     chosen = _choose(dialect, query)
     source, where, number = _source(dialect, chosen), _where(chosen.wanted), "count(*)"
     # By the columns and not by their words, so that an index gives the groups in order.
-    columns = ", ".join(f"d.{name}" for name in by)
-    if is_counted(query, by):
+    columns = ", ".join([f"d.{name}" for name in by])
+    if counted:
         source, number = dialect.sql["standing"], "cast(coalesce(sum(d.number), 0) as bigint)"
     elif most is not None:
         order = newest_failures_first(query)
         bounded = f"select {columns or '1'} {source} {where} {order} limit {int(most)}"
         source, where = f"from ({bounded}) as d", ""
-    selected = ", ".join([*(GROUPS[name] for name in by), number])
+    selected = ", ".join([*[GROUPS[name] for name in by], number])
     grouped = f"group by {columns} having {number} > 0" if by else ""
     rows = yield Ask(f"select {selected} {source} {where} {grouped}", chosen.values, alone=True)
     counts: dict[tuple[str, ...], int] = {}
-    for *words, counted in rows:
+    for *words, found in rows:
         # What is not there and what is empty have the same word.
-        counts[tuple(words)] = counts.get(tuple(words), 0) + counted
+        counts[tuple(words)] = counts.get(tuple(words), 0) + found
     return counts
 
 
 def _choose(dialect: Dialect, query: Query) -> Chosen:
     wanted, values = conditions(query)
-    is_open = bool(query.facets) and states_of(query) <= CLAIMABLE_STATES
-    is_few = is_narrow(query) or (dialect.has_open_apart and is_open)
-    return Chosen(_source_of(query), wanted, values, is_few)
+    chosen = Chosen(_source_of(query), wanted, values, is_narrow(query))
+    if dialect.has_open_apart and query.facets and states_of(query) <= CLAIMABLE_STATES:
+        chosen.is_few = True
+    if not chosen.is_few:
+        chosen.states = states_to_look_up(dialect, query)
+    return chosen
 
 
 def _source_of(query: Query) -> str:
@@ -119,23 +131,26 @@ def _source(dialect: Dialect, chosen: Chosen) -> str:
     return dialect.sql.get(chosen.source, dialect.sql[DELIVERIES])
 
 
-def _choose_few(dialect: Dialect, query: Query) -> Steps[Chosen]:
-    chosen = _choose(dialect, query)
-    rows = None if chosen.is_few else (yield from few_rows(dialect, query))
+def _look_up_states(dialect: Dialect, query: Query, chosen: Chosen) -> Steps[Chosen]:
+    if not chosen.states:
+        return chosen
+    rows = yield from few_rows(dialect, query, chosen.states)
     if rows is None:
         return chosen
     values = chosen.values | {"rows": listed(rows)}
     return Chosen(DELIVERIES, [*chosen.wanted, dialect.sql["among"]], values, is_few=True)
 
 
-def _page(dialect: Dialect, chosen: Chosen, cursor: Cursor | None, limit: int) -> Steps[Page]:
+def _page(
+    dialect: Dialect, chosen: Chosen, cursor: Cursor | None, limit: int, *, alone: bool = False
+) -> Steps[Page]:
     wanted, values = [*chosen.wanted], chosen.values | {"limit": max(limit, 0) + 1}
     newer = behind(cursor, wanted, values)
     statement = fill(
         dialect.sql["page_of_recipient" if chosen.source == OF_RECIPIENT else "page"],
         {"from": _source(dialect, chosen), "where": _where(wanted), "order": ORDERS[newer]},
     )
-    rows = yield Ask(statement, values)
+    rows = yield Ask(statement, values, alone)
     return page_of([delivery_in(row) for row in rows], cursor, limit)
 
 

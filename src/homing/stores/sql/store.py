@@ -85,8 +85,9 @@ class SqlStore(ABC):
     def _count(
         self, query: Query, by: tuple[GroupBy, ...], most: int | None
     ) -> Awaitable[dict[tuple[str, ...], int]]:
-        search = "counted" if is_counted(query, by) else _search_of(query)
-        return self._search(listing.count(self._dialect, query, by, most), search)
+        counted = is_counted(query, by)
+        steps = listing.count(self._dialect, query, by, most, counted=counted)
+        return self._search(steps, "counted" if counted else _search_of(query))
 
 
 def _search_of(query: Query) -> Search:
