@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self, get_args
+from typing import Any, Self, get_args
 
 import pytest
 
@@ -95,15 +95,17 @@ def test_a_claim_sorts_nothing(database: sqlite3.Connection) -> None:
 
 
 def test_retention_by_route_scans_nothing(database: sqlite3.Connection) -> None:
+    add_rows(database, 3, ended_at_ms=0, route="mail")
+    failed: tuple[State, ...] = ("failed",)
     rules = [
-        PurgeRule(what="delivery", route="mail", before_ms=1),
-        PurgeRule(what="payload", route="mail", before_ms=1),
+        PurgeRule(what="payload", route="mail", before_ms=1, states=failed),
+        PurgeRule(what="delivery", route="mail", before_ms=1, states=failed),
         PurgeRule(what="attempts", route="mail", before_ms=1),
         PurgeRule(what="keys", before_ms=1),
         PurgeRule(what="facts", before_ms=1, fact_kind="note"),
     ]
     with Watched(database) as watched:
-        purge_all(Session(database), rules)
+        assert purge_all(Session(database), rules) == [3, 3, 0, 0, 0]
 
     assert watched.scans() == []
 
@@ -266,7 +268,7 @@ def test_a_delivery_that_does_not_fail_is_written_to_these_indexes_alone(
     }
 
 
-def add_rows(database: sqlite3.Connection, number: int) -> None:
+def add_rows(database: sqlite3.Connection, number: int, **fields: Any) -> None:
     session = Session(database)
     database.execute("begin")
     new = samples.many(
@@ -274,6 +276,7 @@ def add_rows(database: sqlite3.Connection, number: int) -> None:
         created_at_ms=samples.NOW_MS,
         state="failed",
         recipients=(Recipient("ann"),),
+        **fields,
     )
     add_all(session, [AddRequest([new_entry(write_of_new(each)) for each in new], ())])
     session.finish()

@@ -9,6 +9,8 @@ from itertools import chain
 from typing import Any
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+# Not the parameter in `:word::text`.
+_PART = re.compile(r":(\w+):(?!:)")
 _ROW = re.compile(r"(?<=values )\((?:[^()]|\([^()]*\))*\)")
 
 
@@ -29,9 +31,7 @@ def load(package: str, name: str, parts: Mapping[str, str] | None = None) -> dic
 
 def fill(text: str, parts: Mapping[str, str]) -> str:
     """The text with each `:word:` of the parts replaced by that part."""
-    for word, part in parts.items():
-        text = text.replace(f":{word}:", part)
-    return text
+    return _PART.sub(lambda found: parts.get(found[1], found[0]), text)
 
 
 class Bulk:

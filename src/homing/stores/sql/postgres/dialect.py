@@ -14,8 +14,9 @@ from homing.stores.sql.statements import load
 
 T = TypeVar("T")
 _NO_FRESH = ", ".join(f"null::{KINDS[name]}" for name in FRESH)
+_READ = load(__package__, "read.sql", PARTS | {"no_fresh": _NO_FRESH})
 DIALECT = Dialect(
-    load(__package__, "read.sql", PARTS | {"no_fresh": _NO_FRESH}),
+    _READ | load(__package__, "purge.sql", PARTS | _READ),
     few_to_one_address=2_000,
     has_open_apart=True,
 )

@@ -12,8 +12,9 @@ from homing.stores.sql.sqlite.rows import PARTS
 from homing.stores.sql.statements import load
 
 T = TypeVar("T")
+_READ = load(__package__, "read.sql", PARTS | {"no_fresh": ", ".join(["null"] * len(FRESH))})
 DIALECT = Dialect(
-    load(__package__, "read.sql", PARTS | {"no_fresh": ", ".join(["null"] * len(FRESH))}),
+    _READ | load(__package__, "purge.sql", PARTS | _READ),
     few_to_one_address=5_000,
     has_open_apart=False,
 )

@@ -99,9 +99,10 @@ cross join lateral (
 -- name: deliveries
 from homing_deliveries as d;
 
+-- The address first: the limit keeps the planner from changing the order.
 -- name: deliveries_of_recipient
-from homing_recipients as a
-join homing_deliveries as d on d.id = a.id and a.address = :recipient;
+from (select a.id from homing_recipients as a where a.address = :recipient) as a
+cross join lateral (select * from homing_deliveries as d where d.id = a.id limit 1) as d;
 
 -- A limit keeps it a question about each delivery: as a join, all to the address would be read.
 -- name: for_recipient
@@ -113,7 +114,7 @@ d.id = any(array(select json_array_elements_text(:rows::json)));
 -- name: page
 select r.record, :fresh:
 :from:
-:records:
+join homing_records as r on r.id = d.id
 :where:
 :order:;
 
