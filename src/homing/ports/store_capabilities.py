@@ -174,7 +174,7 @@ class Migrated(Protocol):
 class TakesSqlFiles(Protocol):
     """A store that applies the SQL files of an assembly, after its own migrations."""
 
-    def add_sql_files(self, assembly: str, package: str) -> None:
+    def add_sql_files(self, plugin: str, package: str) -> None:
         """Apply the files of this package at `open`; called before it."""
 
 

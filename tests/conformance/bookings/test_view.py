@@ -18,7 +18,7 @@ from homing.domain.errors import StoreUnsafe
 from homing.domain.message import Email
 from homing.ports import Query
 from homing.stores.layout import HIDDEN, Record, Stored
-from homing.stores.sql.assembly_files import files_of
+from homing.stores.sql.plugin_files import files_of
 from homing.testing.clocks import ManualClock
 from homing_systems.bookings.assembly import ASSEMBLY
 from homing_systems.bookings.record import LAYOUT
@@ -210,9 +210,7 @@ async def test_the_migration_is_applied_once_and_guarded_by_its_checksum(
 
     assert await opened() == await opened()
     edited = replace(file, script=file.script + "\n")
-    monkeypatch.setattr(
-        "homing.stores.sql.sqlite.store.files_of", lambda assembly, package: (edited,)
-    )
+    monkeypatch.setattr("homing.stores.sql.store.files_of", lambda assembly, package: (edited,))
     with pytest.raises(StoreUnsafe, match=FILE):
         await opened()
 

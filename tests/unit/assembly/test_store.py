@@ -80,7 +80,7 @@ async def test_an_edited_file_stops_the_start(tmp_path: Path, package: Path) -> 
     await opened(chosen)
     (package / FIRST).write_text(VIEW.replace("1", "2"))
 
-    with pytest.raises(StoreUnsafe, match=f"{FIRST} of assembly queue was edited"):
+    with pytest.raises(StoreUnsafe, match=f"{FIRST} of plugin queue was edited"):
         await opened(chosen)
 
 
@@ -88,7 +88,7 @@ async def test_a_file_that_fails_is_named_and_leaves_nothing(tmp_path: Path, pac
     chosen = program(f"sqlite:///{tmp_path}/x.db", sql_files={"sqlite": package.name})
     (package / SECOND).write_text("create table extra (id);\ninsert into nowhere values (1);")
 
-    with pytest.raises(StoreError, match=f"{SECOND} of assembly queue: no such table: nowhere"):
+    with pytest.raises(StoreError, match=f"{SECOND} of plugin queue: no such table: nowhere"):
         await opened(chosen)
 
     assert await pending(chosen) == [f"queue/{FIRST}", f"queue/{SECOND}"]

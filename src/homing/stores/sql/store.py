@@ -12,6 +12,7 @@ from homing.stores.sql import listing, reading
 from homing.stores.sql.asking import Steps
 from homing.stores.sql.dialect import Dialect
 from homing.stores.sql.filters import is_counted
+from homing.stores.sql.plugin_files import PluginFile, files_of
 
 T = TypeVar("T")
 # The maintained numbers answer it; it is for housekeeping; it is for people, and may take long.
@@ -22,6 +23,12 @@ class SqlStore(ABC):
     """The reading half of the Store port, over the statements of a dialect."""
 
     _dialect: ClassVar[Dialect]
+
+    def __init__(self) -> None:
+        self._plugin_files: list[PluginFile] = []
+
+    def add_sql_files(self, plugin: str, package: str) -> None:
+        self._plugin_files += files_of(plugin, package)
 
     @abstractmethod
     def _ask(self, steps: Steps[T]) -> Awaitable[T]:

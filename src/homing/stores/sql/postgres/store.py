@@ -21,7 +21,6 @@ from homing.ports import (
 from homing.runtime import forks
 from homing.stores.sql import reading
 from homing.stores.sql.asking import Steps
-from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.columns import Row
 from homing.stores.sql.postgres import opening
 from homing.stores.sql.postgres.adding import AddRequest, add_request
@@ -69,7 +68,7 @@ class PostgresStore(SqlStore):
         self._url, self._server = parsed.url, parsed.shown
         self._meaning = Meaning(self._server)
         self._allows_weak_durability = allows_weak_durability or parsed.allows_weak_durability
-        self._assembly_files: list[AssemblyFile] = []
+        super().__init__()
         self._own_tables = OwnTables(
             self._url, self._server, allows_weak_durability=self._allows_weak_durability
         )
@@ -94,7 +93,7 @@ class PostgresStore(SqlStore):
             async with connection:
                 if not self._allows_weak_durability:
                     await opening.check_durability(connection)
-                await opening.migrate(connection, self._assembly_files)
+                await opening.migrate(connection, self._plugin_files)
                 self.presence.meet_in(await opening.database_id(connection))
         self._parts = _Parts(self._url, self._news.tell, self.presence, self._asked)
 
@@ -104,9 +103,6 @@ class PostgresStore(SqlStore):
         if parts is not None:
             await parts.close()
             self._news.tell()
-
-    def add_sql_files(self, assembly: str, package: str) -> None:
-        self._assembly_files += files_of(assembly, package)
 
     async def findings(self) -> list[Finding]:
         try:
@@ -121,10 +117,7 @@ class PostgresStore(SqlStore):
     async def pending_migrations(self) -> list[str]:
         with self._meaning:
             async with await connect(self._url) as connection:
-                own = await opening.pending_migrations(connection)
-                files = await opening.pending_files(connection, self._assembly_files)
-        names = [f"{each.number:04}_{each.name}" for each in own]
-        return names + [f"{file.assembly}/{file.name}" for file in files]
+                return await opening.pending_names(connection, self._plugin_files)
 
     def within(self, connection: object) -> PostgresTransaction:
         return PostgresTransaction(connection, self._own_tables)

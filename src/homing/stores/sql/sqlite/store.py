@@ -25,11 +25,9 @@ from homing.runtime import forks
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE, SOON
 from homing.stores.sql.asking import Steps
-from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.sqlite import checks
 from homing.stores.sql.sqlite.adding import AddRequest, NewEntry, add_all, new_entry
 from homing.stores.sql.sqlite.adding_in_parts import PartsLate, PartsRequest, add_in_parts
-from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
 from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
 from homing.stores.sql.sqlite.claiming import (
     Held,
@@ -38,6 +36,7 @@ from homing.stores.sql.sqlite.claiming import (
     claimed_of,
     renew_all,
 )
+from homing.stores.sql.sqlite.connection import apply_files
 from homing.stores.sql.sqlite.dialect import DIALECT, answer
 from homing.stores.sql.sqlite.places import Places
 from homing.stores.sql.sqlite.purging import purge_all
@@ -73,7 +72,7 @@ class SqliteStore(SqlStore):
     def __init__(self, path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self.path = Path(path)
         self._busy_timeout_s = busy_timeout_s
-        self._assembly_files: list[AssemblyFile] = []
+        super().__init__()
         self._processes = self.path.with_name(self.path.name + ".processes")
         self._be_closed()
         forks.forget_in_child(self)
@@ -102,16 +101,13 @@ class SqliteStore(SqlStore):
             writer,
             *(Reader(self.path, self._busy_timeout_s) for _ in range(3)),
         )
-        if self._assembly_files:
-            given = (self.path, self._busy_timeout_s, self._assembly_files)
+        if self._plugin_files:
+            given = (self.path, self._busy_timeout_s, self._plugin_files)
             try:
                 await asyncio.to_thread(apply_files, *given)
             except BaseException:
                 await self.close()
                 raise
-
-    def add_sql_files(self, assembly: str, package: str) -> None:
-        self._assembly_files += files_of(assembly, package)
 
     async def read_view(self, query: str, *given: object) -> list[dict[str, Any]]:
         return await read_view(self.path, query, given)
@@ -139,8 +135,7 @@ class SqliteStore(SqlStore):
         return await asyncio.to_thread(lambda: list(checks.findings(self.path)))
 
     async def pending_migrations(self) -> list[str]:
-        own = await asyncio.to_thread(checks.pending_migrations, self.path)
-        return own + await asyncio.to_thread(pending_files, self.path, self._assembly_files)
+        return await asyncio.to_thread(checks.pending_names, self.path, self._plugin_files)
 
     def within(self, connection: object) -> SqliteTransaction:
         return join(connection, self.path, self._announce_commit)
