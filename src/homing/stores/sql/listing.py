@@ -32,9 +32,6 @@ from homing.stores.sql.filters import (
 from homing.stores.sql.reading import delivery_in
 from homing.stores.sql.statements import fill
 
-DELIVERIES = "deliveries"
-OF_RECIPIENT = "deliveries_of_recipient"
-
 
 class Chosen(Struct):
     """Where deliveries are looked for, what must hold, and the values to bind."""
@@ -63,7 +60,7 @@ def page_within(
     if query.recipient is not None and (yield from _has_many(dialect, query.recipient)):
         # Too many to be sorted; so many that they are met soon among the others.
         wanted = [*chosen.wanted, dialect.sql["for_recipient"]]
-        chosen = Chosen(DELIVERIES, wanted, chosen.values)
+        chosen = Chosen(dialect.sql["deliveries"], wanted, chosen.values)
     if chosen.is_few:
         return (yield from _page(dialect, chosen, cursor, limit))
     for first in widths(look_at):
@@ -84,7 +81,7 @@ def count(
 ) -> Steps[dict[tuple[str, ...], int]]:
     """`most`: it ends when so many were found. `counted`: the maintained numbers answer it."""
     chosen = _choose(dialect, query)
-    source, where, number = _source(dialect, chosen), _where(chosen.wanted), "count(*)"
+    source, where, number = chosen.source, _where(chosen.wanted), "count(*)"
     # By the columns and not by their words, so that an index gives the groups in order.
     columns = ", ".join([f"d.{name}" for name in by])
     if counted:
@@ -105,7 +102,7 @@ def count(
 
 def _choose(dialect: Dialect, query: Query) -> Chosen:
     wanted, values = conditions(query)
-    chosen = Chosen(_source_of(query), wanted, values, is_narrow(query))
+    chosen = Chosen(_source(dialect, query), wanted, values, is_narrow(query))
     if dialect.has_open_apart and query.facets and states_of(query) <= CLAIMABLE_STATES:
         chosen.is_few = True
     if not chosen.is_few:
@@ -113,22 +110,20 @@ def _choose(dialect: Dialect, query: Query) -> Chosen:
     return chosen
 
 
-def _source_of(query: Query) -> str:
+def _source(dialect: Dialect, query: Query) -> str:
+    """The tables to look in, as a `from` clause."""
+    index = None
     if query.recipient is not None:
-        return OF_RECIPIENT
+        return dialect.sql["deliveries_of_recipient"]
     if query.holder is not None and states_of(query) == {"in_flight"}:
-        return "deliveries_in_flight"
-    if query.updated_from_ms is not None:
-        if query.notices_due:
-            return "deliveries_with_notices_since"
-        if is_of_failed(query):
-            return "deliveries_failed_since"
-    return DELIVERIES
-
-
-def _source(dialect: Dialect, chosen: Chosen) -> str:
-    """Its `from` clause; only a database that must be told an index has statements for these."""
-    return dialect.sql.get(chosen.source, dialect.sql[DELIVERIES])
+        index = "leases"
+    elif query.updated_from_ms is not None and query.notices_due:
+        index = "notices_due_since"
+    elif query.updated_from_ms is not None and is_of_failed(query):
+        index = "failed_since"
+    if index is None:
+        return dialect.sql["deliveries"]
+    return fill(dialect.sql["deliveries_by_index"], {"index": index})
 
 
 def _look_up_states(dialect: Dialect, query: Query, chosen: Chosen) -> Steps[Chosen]:
@@ -137,8 +132,8 @@ def _look_up_states(dialect: Dialect, query: Query, chosen: Chosen) -> Steps[Cho
     rows = yield from few_rows(dialect, query, chosen.states)
     if rows is None:
         return chosen
-    values = chosen.values | {"rows": listed(rows)}
-    return Chosen(DELIVERIES, [*chosen.wanted, dialect.sql["among"]], values, is_few=True)
+    wanted, values = [*chosen.wanted, dialect.sql["among"]], chosen.values | {"rows": listed(rows)}
+    return Chosen(dialect.sql["deliveries"], wanted, values, is_few=True)
 
 
 def _page(
@@ -146,9 +141,10 @@ def _page(
 ) -> Steps[Page]:
     wanted, values = [*chosen.wanted], chosen.values | {"limit": max(limit, 0) + 1}
     newer = behind(cursor, wanted, values)
+    is_of_recipient = chosen.source == dialect.sql["deliveries_of_recipient"]
     statement = fill(
-        dialect.sql["page_of_recipient" if chosen.source == OF_RECIPIENT else "page"],
-        {"from": _source(dialect, chosen), "where": _where(wanted), "order": ORDERS[newer]},
+        dialect.sql["page_of_recipient" if is_of_recipient else "page"],
+        {"from": chosen.source, "where": _where(wanted), "order": ORDERS[newer]},
     )
     rows = yield Ask(statement, values, alone)
     return page_of([delivery_in(row) for row in rows], cursor, limit)

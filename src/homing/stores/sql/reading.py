@@ -12,12 +12,17 @@ from homing.stores.sql.asking import Ask, Steps, listed
 from homing.stores.sql.columns import Row, delivery_of
 from homing.stores.sql.dialect import Dialect
 from homing.stores.sql.ledger import implied_attempt
+from homing.stores.sql.statements import fill
 
 _FIRST_SURROGATE, _FIRST_AFTER_SURROGATES = 0xD800, 0xE000
 # Behind every key: none has so many of the last character.
 _BEHIND_ALL = chr(sys.maxunicode) * 64
-# Before every fact in this order.
+# Before every fact in this order, and the words of the order.
 _FIRST_FACT = {"oldest": FactCursor("", -(2**63)), "newest": FactCursor("", 2**63 - 1)}
+_BY_TIME = {
+    "oldest": {"beyond": ">", "direction": "asc"},
+    "newest": {"beyond": "<", "direction": "desc"},
+}
 
 
 def get(dialect: Dialect, delivery_id: str) -> Steps[Delivery | None]:
@@ -75,14 +80,14 @@ def facts(
     """Keys that start with the prefix are next to each other: from `start`, and before `until`."""
     values: dict[str, object] = {"kind": kind, "until": _behind(prefix), "limit": max(limit, 0)}
     if order == "key":
-        name = "facts"
+        statement = dialect.sql["facts"]
         after_key = None if after is None else after.key
         values |= {"start": max(prefix, after_key or ""), "after": after_key}
     else:
-        name = f"{order}_facts"
+        statement = fill(dialect.sql["facts_by_time"], _BY_TIME[order])
         seen = _FIRST_FACT[order] if after is None else after
         values |= {"start": prefix, "at_ms": seen.at_ms, "after": seen.key}
-    rows = yield Ask(dialect.sql[name], values, alone=True)
+    rows = yield Ask(statement, values, alone=True)
     return [Fact(kind, key, at_ms, decode_fact_value(value)) for key, at_ms, value in rows]
 
 

@@ -45,23 +45,14 @@ where
 order by f.key
 limit :limit::bigint;
 
--- In time order, `start` is the prefix: a range of keys would be read by the other index, and sorted.
--- name: oldest_facts
+-- `start` is the prefix: a range of keys would be read by the other index, and sorted.
+-- name: facts_by_time
 select f.key, f.at_ms, f.value
 from homing_facts as f
 where
     f.kind = :kind::text and starts_with(f.key, :start::text)
-    and (f.at_ms, f.key) > (:at_ms::bigint, :after::text)
-order by f.at_ms, f.key
-limit :limit::bigint;
-
--- name: newest_facts
-select f.key, f.at_ms, f.value
-from homing_facts as f
-where
-    f.kind = :kind::text and starts_with(f.key, :start::text)
-    and (f.at_ms, f.key) < (:at_ms::bigint, :after::text)
-order by f.at_ms desc, f.key desc
+    and (f.at_ms, f.key) :beyond: (:at_ms::bigint, :after::text)
+order by f.at_ms :direction:, f.key :direction:
 limit :limit::bigint;
 
 -- name: known_facts
@@ -95,9 +86,11 @@ cross join lateral (
     )
 ) as x;
 
--- Where a listing looks.
 -- name: deliveries
 from homing_deliveries as d;
+
+-- name: deliveries_by_index
+:deliveries:;
 
 -- The address first: the limit keeps the planner from changing the order.
 -- name: deliveries_of_recipient

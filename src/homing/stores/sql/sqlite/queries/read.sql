@@ -46,18 +46,11 @@ where kind = :kind and key >= :start and key < :until and key is not :after
 order by key
 limit :limit;
 
--- name: oldest_facts
+-- name: facts_by_time
 select key, at_ms, value
 from homing_facts
-where kind = :kind and key >= :start and key < :until and (at_ms, key) > (:at_ms, :after)
-order by at_ms, key
-limit :limit;
-
--- name: newest_facts
-select key, at_ms, value
-from homing_facts
-where kind = :kind and key >= :start and key < :until and (at_ms, key) < (:at_ms, :after)
-order by at_ms desc, key desc
+where kind = :kind and key >= :start and key < :until and (at_ms, key) :beyond: (:at_ms, :after)
+order by at_ms :direction:, key :direction:
 limit :limit;
 
 -- name: next_due
@@ -85,19 +78,12 @@ from (
     from json_each(:queues) as w
 ) as x;
 
--- Where a listing looks: the planner does not know that few deliveries are in flight, and that few
--- owe a notice or have failed since lately.
 -- name: deliveries
 from homing_deliveries as d;
 
--- name: deliveries_in_flight
-from homing_deliveries as d indexed by homing_deliveries_leases;
-
--- name: deliveries_with_notices_since
-from homing_deliveries as d indexed by homing_deliveries_notices_due_since;
-
--- name: deliveries_failed_since
-from homing_deliveries as d indexed by homing_deliveries_failed_since;
+-- The planner does not know that few are in flight, owe a notice or have failed since lately.
+-- name: deliveries_by_index
+from homing_deliveries as d indexed by homing_deliveries_:index:;
 
 -- The address first: a cross join keeps the planner from changing the order.
 -- name: deliveries_of_recipient
