@@ -1,19 +1,6 @@
--- The routes by jumps from one to the next: there are few, and many rows of each.
+-- Those of attempts by jumps from one to the next: there are few, and many rows of each.
 -- name: routes
-with recursive found as (
-    (select d.route from homing_ended as d where d.ended_at_ms is not null order by d.route limit 1)
-    union all
-    select (
-        select d.route
-        from homing_ended as d
-        where d.ended_at_ms is not null and d.route > f.route
-        order by d.route
-        limit 1
-    )
-    from found as f
-    where f.route is not null
-),
-of_attempts as (
+with recursive of_attempts as (
     (
         select a.route
         from homing_attempts as a
@@ -32,9 +19,9 @@ of_attempts as (
     from of_attempts as f
     where f.route is not null
 )
-select route from found where route is not null
+select c.route from homing_counts as c
 union
-select route from of_attempts where route is not null;
+select f.route from of_attempts as f where f.route is not null;
 
 -- The oldest of all ranges of the index: each is read in order, and no further than the limit.
 -- Children are kept as long as their parent's record.

@@ -1,5 +1,5 @@
 -- name: routes
-select distinct route from homing_deliveries where ended_at_ms is not null
+select route from homing_counts
 union
 select distinct route from homing_attempts where ended_at_ms is not null;
 
