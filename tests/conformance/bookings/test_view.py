@@ -210,9 +210,7 @@ async def test_the_migration_is_applied_once_and_guarded_by_its_checksum(
 
     assert await opened() == await opened()
     edited = replace(file, script=file.script + "\n")
-    monkeypatch.setattr(
-        "homing.stores.sql.sqlite.store.files_of", lambda plugin, package: (edited,)
-    )
+    monkeypatch.setattr("homing.stores.sql.store.files_of", lambda plugin, package: (edited,))
     with pytest.raises(StoreUnsafe, match=FILE):
         await opened()
 

@@ -14,8 +14,8 @@ import pytest
 from homing import Email, Homing, IdempotencyConflict, InvalidRequest
 from homing.domain.errors import StoreUnavailable, StoreUnsafe
 from homing.providers.stub import StubProvider
+from homing.stores.sql import schema
 from homing.stores.sql.migrate import Migration, shipped
-from homing.stores.sql.sqlite import connection as connecting
 from homing.stores.sql.sqlite.store import SqliteStore
 from tests.faults.processes import until
 
@@ -132,7 +132,7 @@ def test_an_older_schema_is_not_changed_in_passing(
     homing.sync.stop()
     known = shipped("homing.stores.sql.sqlite")
     more = Migration(len(known) + 1, "more", "create table more (id integer);")
-    monkeypatch.setattr(connecting, "shipped", lambda _: (*known, more))
+    monkeypatch.setattr(schema, "shipped", lambda _: (*known, more))
 
     caller.execute("begin")
     with pytest.raises(StoreUnavailable, match=r"without 00.._more.*homing migrate"):

@@ -32,11 +32,11 @@ select number, checksum from homing_migrations;
 
 -- name: note_migration
 insert into homing_migrations (number, name, checksum)
-values ($1, $2, $3);
+values (:number, :name, :checksum);
 
 -- Only where the tables are there already.
 -- name: heartbeats_since
-select key from homing_facts where kind = 'worker' and at_ms > $1;
+select key from homing_facts where kind = 'worker' and at_ms > :since_ms;
 
 -- name: create_plugin_files
 create table if not exists homing_plugin_files (
@@ -55,4 +55,4 @@ select plugin, name, checksum from homing_plugin_files;
 
 -- name: note_file
 insert into homing_plugin_files (plugin, name, checksum)
-values ($1, $2, $3);
+values (:plugin, :name, :checksum);
