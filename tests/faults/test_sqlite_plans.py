@@ -81,7 +81,7 @@ def test_writes_and_claims_scan_nothing(database: sqlite3.Connection) -> None:
         renew_all(session, [Renewal("w1", [("d1", 2)], 1)])
         for change in (ended, fanned, amended, forgotten):
             put(session, write_of_change(change))
-        session.finish()
+        session.put_counts()
 
     assert watched.scans() == []
 
@@ -302,5 +302,5 @@ def add_rows(database: sqlite3.Connection, number: int, **fields: Any) -> None:
         **fields,
     )
     put(session, *(write_of_new(each) for each in new))
-    session.finish()
+    session.put_counts()
     database.execute("commit")

@@ -144,7 +144,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "what an earlier holder learnt too late is not read",
         "I10",
-        "engine/commit/evidence.py",
+        "engine/work/doubt.py",
         'if value.get("status") == "done" and',
         'if value.get("status") == "never" and',
         faults="freeze,full",

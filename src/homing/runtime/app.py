@@ -33,8 +33,7 @@ from homing.engine.ops.bulk import BulkActions
 from homing.engine.ops.operations import Operations
 from homing.engine.ops.search import SearchResult
 from homing.engine.process.engine import SHUTDOWN_GRACE_S, Engine
-from homing.engine.process.route_owners import store_owner, stored_owners
-from homing.engine.process.route_table import RouteTable
+from homing.engine.process.route_table import RouteTable, store_owner, stored_owners
 from homing.engine.process.store_health import DAMAGED, REFUSES
 from homing.engine.route import Route, check_retention
 from homing.engine.work.function_step import TerminalErrors

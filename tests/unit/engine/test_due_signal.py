@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from homing.engine.work.due_signal import DueSignal
-from homing.engine.work.wakeup import WakeUp
+from homing.engine.work.due_signal import DueSignal, WakeUp
 from homing.stores.memory import MemoryStore
 from homing.stores.store_signal import StoreSignal
 

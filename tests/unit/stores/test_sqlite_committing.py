@@ -103,7 +103,7 @@ def stored(path: Path, batches: Sequence[Sequence[New]], assumed: Assumed | None
             steps = known.steps or look(session, puts, known)
             execute(session, steps)
             answered += steps.plan.judged.answers[0]
-        session.finish()
+        session.put_counts()
         rows = [
             sorted(connection.execute(f"select * from homing_{table}"), key=repr)
             for table in TABLES

@@ -160,13 +160,13 @@ async def test_a_large_body_takes_room_until_it_is_stored(
     monkeypatch.setattr("homing.web.application.Bodies", lambda: bodies)
     async with running(OPEN) as api:
         held: list[int] = []
-        add = api.homing.store.add
+        commit = api.homing.store.commit
 
         async def watch(*given: Any) -> Any:
             held.append(bodies.held_bytes)
-            return await add(*given)
+            return await commit(*given)
 
-        monkeypatch.setattr(api.homing.store, "add", watch)
+        monkeypatch.setattr(api.homing.store, "commit", watch)
         assert (await api.post("k", text="x" * 100_000)).status_code == 202
         assert held[0] > 100_000
         assert (await api.post("l", text="x" * 100_000, to=[])).status_code == 422

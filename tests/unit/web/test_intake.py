@@ -420,7 +420,7 @@ class TestStoreInTrouble:
         says: str,
     ) -> None:
         with monkeypatch.context() as trouble:
-            trouble.setattr(api.homing.store, "add", _raising(error))
+            trouble.setattr(api.homing.store, "commit", _raising(error))
             answer = await api.post("k")
             assert (answer.status_code, answer.headers["retry-after"]) == (status, "5")
             assert says in answer.json()["detail"]
@@ -456,7 +456,7 @@ class TestStoreInTrouble:
         self, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         surprise = RuntimeError("ann@example.org at /var/lib/secret")
-        monkeypatch.setattr(api.homing.store, "add", _raising(surprise))
+        monkeypatch.setattr(api.homing.store, "commit", _raising(surprise))
         answer = await api.post("k")
         assert answer.status_code == 500
         assert answer.headers["content-type"] == "application/problem+json"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -65,7 +65,7 @@ class GroupCommit(Commits):
         self._store = store
         self._queues: dict[Kind, _Queue] = {}
         for kinds in store.writers:
-            queue = _Queue(store.commit)
+            queue = _Queue(store)
             self._queues.update(dict.fromkeys(kinds, queue))
 
     @property
@@ -113,8 +113,8 @@ class _Waiting(Struct, eq=False):
 class _Queue:
     """What waits for one writer of the store."""
 
-    def __init__(self, commit: Callable[[Batch], Awaitable[Answers]]) -> None:
-        self._commit = commit
+    def __init__(self, store: Commits) -> None:
+        self._store = store
         self.sources: list[Source] = []
         self._waiting: deque[_Waiting] = deque()
         self._large: deque[_Waiting] = deque()
@@ -189,7 +189,7 @@ class _Queue:
         for kind, request in asked:
             batch.setdefault(_PARTS[kind], []).append(request)
         try:
-            answers = await self._commit(Batch(**batch))
+            answers = await self._store.commit(Batch(**batch))
         except Exception as error:
             if len(asked) == 1:
                 return [error]

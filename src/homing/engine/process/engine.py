@@ -16,16 +16,15 @@ from homing.engine.ops.operations import Operations
 from homing.engine.process.alerts import Alerts
 from homing.engine.process.counters import FLUSH_EVERY_S
 from homing.engine.process.housekeeping import Housekeeping
-from homing.engine.process.liveness import LOOK_EVERY_S, Liveness
+from homing.engine.process.liveness import LOOK_EVERY_S, Liveness, note_timed_run
 from homing.engine.process.notices import notices_of
 from homing.engine.process.pausing import KNOWN_WITHIN_S, Pausing
 from homing.engine.process.process import Process
 from homing.engine.process.store_health import StoreHealth
-from homing.engine.process.timed_runs import note_timed_run
 from homing.engine.route import Route, routes_by_name
 from homing.engine.work.attempt import AttemptRunner
+from homing.engine.work.due_signal import WakeUp
 from homing.engine.work.providers import Providers
-from homing.engine.work.wakeup import WakeUp
 from homing.engine.work.worker import RouteWorker
 from homing.ports import (
     Alarm,

@@ -9,10 +9,9 @@ processes run (`Presence`), a dead one is known at once, and a running one gets 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from homing.domain.delivery import Fact, FactValue
-from homing.engine.process.timed_runs import queues_of_timed_runs
 from homing.ports import Clock, Presence, Store
 
 WORKER = "worker"
@@ -26,6 +25,11 @@ CLOCK_STEP_S = 1.0
 # Every process looks this often; a claim relies on a look that is not much older.
 LOOK_EVERY_S = 1.0
 LOOK_LASTS_S = 1.5
+
+# Facts by queue: when a worker of a timer was last there.
+TIMED_RUN = "timed_run"
+# A timer runs once a minute. After three minutes without a run, its queues are not served.
+TIMED_RUN_LASTS_S = 180.0
 
 
 class Liveness:
@@ -277,3 +281,15 @@ def _queues_of(fact: Fact) -> frozenset[str]:
 def _problems_of(fact: Fact) -> dict[str, str]:
     lines = str((fact.value or {}).get("problems") or "").splitlines()
     return dict(line.split("\t", 1) for line in lines if "\t" in line)
+
+
+async def note_timed_run(store: Store, clock: Clock, queues: Iterable[str]) -> None:
+    """For a worker that a timer starts: it ends when nothing is due, and has no heartbeat."""
+    now_ms = clock.now_ms()
+    await store.save([], [Fact(TIMED_RUN, queue, now_ms) for queue in queues])
+
+
+async def queues_of_timed_runs(store: Store, clock: Clock, time_scale: float = 1.0) -> set[str]:
+    """The queues that a timer serves, by its last runs."""
+    since_ms = clock.now_ms() - TIMED_RUN_LASTS_S * 1000 * time_scale
+    return {fact.key for fact in await store.facts(TIMED_RUN) if fact.at_ms >= since_ms}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 
-from homing.domain.delivery import Delivery
+from homing.domain.delivery import Delivery, Fact, FactValue
 from homing.domain.policy import Retention
 from homing.engine.route import Route, routes_by_name
 from homing.engine.work.handlers import EVENT_ROUTE, Handlers
 from homing.engine.work.providers import providers_of
 from homing.ports import Provider, Store
+
+# Facts: whose route it is, for processes that do not have it installed.
+ROUTE_OWNER = "route_owner"
 
 
 class RouteTable:
@@ -68,3 +71,18 @@ class RouteTable:
     def _works_on_events(self) -> bool:
         is_given = EVENT_ROUTE in self._own or EVENT_ROUTE in self._known
         return bool(self._handlers) or not is_given
+
+
+async def stored_owners(store: Store) -> dict[str, str]:
+    """The owner of each route by name, as processes have stored it."""
+    facts = await store.facts(ROUTE_OWNER)
+    return {fact.key: str((fact.value or {}).get("owner")) for fact in facts}
+
+
+async def store_owner(
+    store: Store, owner: str, routes: Collection[str], known: dict[str, str], now_ms: int
+) -> None:
+    """`known` are the stored owners: nothing is written if they agree."""
+    if any(known.get(name) != owner for name in routes):
+        value: FactValue = {"owner": owner}
+        await store.save([], [Fact(ROUTE_OWNER, name, now_ms, value) for name in routes])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from homing.domain import transitions
+from homing.domain.delivery import Delivery, Receipt
 from homing.domain.identity import provider_token
-from homing.engine.commit.evidence import late_receipt
 from homing.engine.commit.settlement import PendingSave
+from homing.engine.process.process import Process
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.engine.work.outcomes import conclude_found, save_of
 from homing.ports import Absent, Found, Unknown
@@ -83,3 +84,15 @@ async def _evidence_for(work: ClaimedWork) -> Found | Absent | Unknown | None:
 
 def _unknown(found: object) -> Unknown:
     return found if isinstance(found, Unknown) else Unknown()
+
+
+async def late_receipt(process: Process, delivery: Delivery) -> Receipt | None:
+    """The acceptance that an earlier owner could not store, or received too late."""
+    await process.read_back()
+    for fact in await process.store.facts("late_outcome", f"{delivery.id}/"):
+        value = fact.value or {}
+        if int(value.get("payload_no") or 1) != delivery.payload_no:
+            continue
+        if value.get("status") == "done" and value.get("stage") == delivery.stage:
+            return Receipt(str(value.get("notification_id") or ""), evidence="late")
+    return None

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from homing.ports import Store
+
+LONGEST_WAIT_S = 30.0
+
 
 class DueSignal:
     """Counts the moments at which something may have become due.
@@ -36,6 +40,21 @@ class DueSignal:
         finally:
             timer.cancel()
             del self._waiters[waiter]
+
+
+class WakeUp(DueSignal):
+    """What the store signals, and what the engine itself makes due, for every worker: one task
+    waits on the store for all of them, so that none polls or misses a wake-up."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+
+    async def listen(self) -> None:
+        """Runs for ever beside the workers."""
+        while True:
+            await self._store.wait(LONGEST_WAIT_S)
+            self.tell()
 
 
 def _end(waiter: asyncio.Future[None]) -> None:

@@ -16,10 +16,10 @@ from typing import cast
 from homing.domain import transitions
 from homing.domain.errors import StoreFull
 from homing.domain.failure import Failure
-from homing.engine.commit.evidence import late_receipt
 from homing.engine.commit.settlement import Kept, PendingSave
 from homing.engine.commit.settling import Ended, hand_over, settle
 from homing.engine.work.claimed_work import ClaimedWork, in_time, put_back
+from homing.engine.work.doubt import late_receipt
 from homing.engine.work.one_at_a_time import SingleSend, TooLate
 from homing.engine.work.outcomes import (
     conclude,

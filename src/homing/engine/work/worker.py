@@ -17,6 +17,7 @@ from homing.engine.process.pausing import Pausing
 from homing.engine.route import Route
 from homing.engine.work.attempt import AttemptRunner
 from homing.engine.work.claimed_work import ClaimedWork
+from homing.engine.work.due_signal import WakeUp
 from homing.engine.work.due_work import DueWork
 from homing.engine.work.handled_before import note_handled
 from homing.engine.work.held_work import HeldWork
@@ -25,7 +26,6 @@ from homing.engine.work.permits import Permits
 from homing.engine.work.send_batch import pack_ahead
 from homing.engine.work.suspect_queue import SuspectQueue
 from homing.engine.work.suspects import is_suspect
-from homing.engine.work.wakeup import WakeUp
 
 log = logging.getLogger("homing.engine")
 

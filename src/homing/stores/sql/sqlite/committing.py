@@ -114,7 +114,7 @@ class Committer:
         if has_only_claims and not any(held.due for held in job.answer.claims):
             self._connection.execute("rollback")  # nothing was written
             return False
-        session.finish()
+        session.put_counts()
         self._looks_for_keys = max(0, self._looks_for_keys - 1)
         if self._durable:
             self._high_water.raise_within_commit()
@@ -191,6 +191,8 @@ def _execute(session: Session, batch: Batch, assumed: Assumed) -> Done:
         steps = assumed.steps or look(session, batch.puts, assumed)
         execute(session, steps)
     renewals = renew_all(session, batch.renewals)
+    if batch.purges:
+        session.put_counts()  # a purge reads them
     purges = purge_all(session, batch.purges)
     return Done(steps, renewals, purges, claim_all(session, batch.claims))
 

@@ -93,7 +93,8 @@ class Session:
             found += self._cursor.execute(statement, parameters).fetchall()
         return found
 
-    def finish(self) -> None:
-        """Write by how much the counts change."""
+    def put_counts(self) -> None:
+        """Write by how much the counts have changed."""
         if self.counts:
             self.write(_PUT_COUNTS, self.counts.rows())
+            self.counts = Counts()

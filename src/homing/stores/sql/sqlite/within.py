@@ -70,7 +70,7 @@ class SqliteTransaction:
             session.run("update homing_pulse set beat = beat where false")
             steps = look(session, [put], NOTHING)
             execute(session, steps)
-            session.finish()
+            session.put_counts()
         except BaseException:
             # SQLite itself may have rolled back everything; then there is nothing to undo.
             with contextlib.suppress(sqlite3.OperationalError):
