@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from homing.domain.delivery import Change, Fact
 from homing.domain.message import Email
-from homing.ports import Query
+from homing.ports import Answers, Batch, Query
 from homing.runtime.app import Homing
 from homing.runtime.mail_route import SEND_TIMEOUT_S, mail_route
 from homing.stores.emergency import FileJournal
+from homing.stores.sql.sqlite import SqliteStore
 from tests.faults.locked_file import GatedProvider, locked
 from tests.unit.engine.world import quiet
 
@@ -59,8 +58,8 @@ async def test_a_mark_that_is_written_late_makes_no_doubt(
 ) -> None:
     """The time limit would end while the mark waits for a locked file: nothing was sent."""
     provider = GatedProvider()
+    marking = mark_of(monkeypatch)
     async with homing_over(path, provider) as homing:
-        marking = mark_of(homing, monkeypatch)
         ticket = await homing.submit(MAIL)
         await provider.preparing.wait()
         async with locked(path):
@@ -82,17 +81,17 @@ async def test_a_mark_that_is_written_late_makes_no_doubt(
     assert provider.sent == [ticket.delivery_id]
 
 
-def mark_of(homing: Homing, patch: pytest.MonkeyPatch) -> asyncio.Event:
+def mark_of(patch: pytest.MonkeyPatch) -> asyncio.Event:
     """Set when the mark of a send is on its way to the store."""
     marking = asyncio.Event()
-    save = homing.store.save
+    commit = SqliteStore.commit
 
-    async def noted(changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        if any(change.delivery.committing for change in changes):
+    async def noted(store: SqliteStore, batch: Batch) -> Answers:
+        if any(write.delivery.committing for put in batch.puts for write in put.writes):
             marking.set()
-        return await save(changes, facts)
+        return await commit(store, batch)
 
-    patch.setattr(homing.store, "save", noted)
+    patch.setattr(SqliteStore, "commit", noted)
     return marking
 
 

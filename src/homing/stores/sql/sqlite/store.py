@@ -23,6 +23,7 @@ from homing.ports import (
     Finding,
     GroupBy,
     Page,
+    PutAnswer,
     Query,
     Store,
 )
@@ -145,15 +146,17 @@ class SqliteStore(Store):
         if batch.claims:
             self._news.look()
         done = await writer.submit(batch, assumed)
+        puts: Sequence[Sequence[PutAnswer]] = ()
+        if done.steps is not None:
+            judged = done.steps.plan.judged
+            self._held.learn(judged.effects, done.steps.rows)
+            puts = judged.answers
+        # After the puts: a claim may take what they have made due.
         claims = [
             self._claimed(claim, held)
             for claim, held in zip(batch.claims, done.claims, strict=True)
         ]
-        if done.steps is None:
-            return Answers((), done.renewals, done.purges, claims)
-        judged = done.steps.plan.judged
-        self._held.learn(judged.effects, done.steps.rows)
-        return Answers(judged.answers, done.renewals, done.purges, claims)
+        return Answers(puts, done.renewals, done.purges, claims)
 
     def _claimed(self, claim: Claim, held: Held) -> list[Claimed]:
         claimed: list[Claimed] = []
