@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.ours.app import BULK, TYPE, event, keys
-from homing import Assignment, Homing
+from homing import HandlerCall, Homing
 from homing.domain import transitions
 from homing.domain.policy import Plan, Stage
 from homing.ports import Claim, Query, Store
@@ -81,7 +81,7 @@ async def whole(store: Store, meter: Meter) -> None:
     handled, all_handled = 0, asyncio.Event()
 
     @consumer.on(TYPE, timeout_s=1.0)
-    async def count(_assignment: Assignment) -> None:
+    async def count(_call: HandlerCall) -> None:
         nonlocal handled
         handled += 1
         if handled == JOBS:

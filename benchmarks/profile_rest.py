@@ -126,7 +126,7 @@ async def run(profiler: cProfile.Profile | None) -> Cost:
         store = f"sqlite:///{Path(folder) / 'homing.db'}"
         homing = Homing(store, provider="stub:", worker=False)
         app = application(homing, Settings(store=store))
-        server = Server(app, stop_grace_s=1.0)
+        server = Server(app, shutdown_grace_s=1.0)
         server.config.load()
         async with app.router.lifespan_context(app):
             long_running.has_started()  # as the real server

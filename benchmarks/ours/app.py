@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.contest.plan import PAYLOAD
-from homing import Assignment, Event, Homing
+from homing import Event, HandlerCall, Homing
 from homing.domain.delivery import TERMINAL_STATES
 from homing.ports import Query
 
 TYPE = "noop"
 BULK = 1_000
 
-Handle = Callable[[Assignment], None]
+Handle = Callable[[HandlerCall], None]
 
 
 def open_homing(store: str | Path, handle: Handle | None = None) -> Homing:
@@ -24,8 +24,8 @@ def open_homing(store: str | Path, handle: Handle | None = None) -> Homing:
         call = handle
 
         @homing.on(TYPE, timeout_s=1.0)
-        async def noop(assignment: Assignment) -> None:
-            call(assignment)
+        async def noop(event: HandlerCall) -> None:
+            call(event)
 
     return homing
 

@@ -71,7 +71,7 @@ def bookings(folder: Path, smtp_port: int) -> Iterator[int]:
         "HOMING_STORE": f"sqlite:///{folder / 'bookings.db'}",
         "HOMING_PROVIDER": f"smtp://{HOST}:{smtp_port}?tls=none",
         "HOMING_SENDER": "host@example.org",
-        "HOMING_STOP_GRACE": "1s",
+        "HOMING_SHUTDOWN_GRACE": "1s",
         "HOMING_LOG__LEVEL": LOG_LEVEL,
     }
     command = [sys.executable, "-m", "homing", "bookings", "serve", "--port", str(port)]

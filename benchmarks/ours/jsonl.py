@@ -21,7 +21,7 @@ QUEUE = "bench/send"
 
 
 def new(number: int) -> New:
-    """As an assembly adds it: a key, a fingerprint, one recipient, 1 KB."""
+    """As a plugin adds it: a key, a fingerprint, one recipient, 1 KB."""
     now_ms = time.time_ns() // 1_000_000
     delivery = Delivery(
         id=f"01a1e5de-775e-7000-bd9f-{number:012}",

@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.contest.plan import Plan, report
 from benchmarks.ours.app import BULK, TYPE, event, open_homing, unsettled
 from benchmarks.ours.worker import until_told_to_end
-from homing import Assignment, Homing
+from homing import HandlerCall, Homing
 from homing.ports import Facet, Query
 
 # Handlers that wait a little, as real ones do: the backlog then lasts for the whole life.
@@ -49,8 +49,8 @@ async def work(ledger: Ledger, file: Path) -> None:
     homing = Homing(f"sqlite:///{file}")
 
     @homing.on(TYPE, timeout_s=10.0)
-    async def mark(assignment: Assignment) -> None:
-        ledger.marks[assignment.data["number"]] += 1
+    async def mark(call: HandlerCall) -> None:
+        ledger.marks[call.data["number"]] += 1
         await asyncio.sleep(HANDLER_S)
 
     await until_told_to_end(homing)
@@ -120,7 +120,7 @@ class Victims:
         return self.ledger.handled() - before
 
     async def _held_numbers(self) -> list[int]:
-        page = await self._homing.desk.list(IN_FLIGHT, limit=10_000)
+        page = await self._homing.store.page(IN_FLIGHT, limit=10_000)
         return [int(delivery.key or 0) for delivery in page.items]
 
     async def _resumed_s(

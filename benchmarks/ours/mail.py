@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.contest.mails import BODY, RECIPIENT, SENDER, SUBJECT
@@ -52,13 +53,13 @@ def workers(plan: Plan, environment: dict[str, str]) -> Iterator[None]:
             process.send_signal(signal.SIGTERM)
 
 
-async def accept(homing: Homing, number: int, not_before_ms: int | None = None) -> None:
+async def accept(homing: Homing, number: int, send_at: datetime | None = None) -> None:
     unique = keys()
     for _ in range(number // AT_ONCE):
         mails = [
             (next(unique), Email(to=RECIPIENT, subject=SUBJECT, text=BODY)) for _ in range(AT_ONCE)
         ]
-        await homing.submit_many(mails, not_before_ms=not_before_ms)
+        await homing.submit_many(mails, send_at=send_at)
 
 
 async def settled(homing: Homing, file: Path) -> float:
@@ -95,7 +96,7 @@ async def measure(plan: Plan) -> dict[str, float]:
             accepted_s = time.time() - began_s
             end_to_end_s = await settled(homing, file) - began_s
             due_s = time.time() + FILL_S
-            await accept(homing, plan.mails, not_before_ms=round(due_s * 1000))
+            await accept(homing, plan.mails, send_at=datetime.fromtimestamp(due_s, UTC))
             if time.time() > due_s:
                 raise RuntimeError("the queue was not full when it became due")
             await asyncio.sleep(due_s - time.time())

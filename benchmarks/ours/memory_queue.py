@@ -6,7 +6,7 @@ import time
 from benchmarks.contest.plan import Plan, report
 from benchmarks.contest.stopwatch import by_tasks
 from benchmarks.ours.app import BULK, TYPE, event, keys
-from homing import Assignment, Homing
+from homing import HandlerCall, Homing
 from homing.stores.memory import MemoryStore
 
 JOBS = 20_000
@@ -32,7 +32,7 @@ async def drained(store: MemoryStore) -> float:
     started, all_started = 0, asyncio.Event()
 
     @consumer.on(TYPE, timeout_s=1.0)
-    async def noop(_assignment: Assignment) -> None:
+    async def noop(_call: HandlerCall) -> None:
         nonlocal started
         started += 1
         if started == JOBS:

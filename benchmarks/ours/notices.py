@@ -29,7 +29,7 @@ async def measure(plan: Plan) -> dict[str, float]:
         store=f"sqlite:///{plan.data / 'homing.db'}",
         provider="stub:",
         sender=SENDER,
-        log=LogSettings(deliveries=str(log)),
+        log=LogSettings(delivery_file=str(log)),
     )
     unique = keys()
     mails = [(next(unique), Email(to=RECIPIENT, subject=SUBJECT, text=BODY)) for _ in range(MAILS)]

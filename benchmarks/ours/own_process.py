@@ -7,7 +7,7 @@ from benchmarks.contest.plan import Plan, report
 from benchmarks.contest.queues import percentile
 from benchmarks.contest.stopwatch import paced_async
 from benchmarks.ours.app import event, keys, open_homing
-from homing import Assignment
+from homing import HandlerCall
 
 SETTLE_S = 10.0
 
@@ -18,8 +18,8 @@ async def waits_ms(plan: Plan) -> list[float]:
     all_started = asyncio.Event()
     jobs = int(plan.rate_per_s * plan.latency_s)
 
-    def start(assignment: Assignment) -> None:
-        waits.append((time.time() - assignment.data["ts"]) * 1000)
+    def start(call: HandlerCall) -> None:
+        waits.append((time.time() - call.data["ts"]) * 1000)
         if len(waits) == jobs:
             all_started.set()
 

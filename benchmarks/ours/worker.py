@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.contest.plan import Plan
 from benchmarks.contest.tally import Tally
 from benchmarks.ours.app import Handle, open_homing
-from homing import Assignment, Homing
+from homing import HandlerCall, Homing
 from homing.runtime import long_running
 
 
@@ -35,8 +35,8 @@ async def until_told_to_end(homing: Homing) -> None:
 def main() -> None:
     tally = Tally(Plan.from_environment().tallies)
 
-    def count(assignment: Assignment) -> None:
-        tally.tick(assignment.data["ts"])
+    def count(call: HandlerCall) -> None:
+        tally.tick(call.data["ts"])
 
     long_running.run(work(sys.argv[1], count))
 

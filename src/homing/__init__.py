@@ -4,7 +4,7 @@ An accepted delivery is delivered, or becomes a dead letter with the reason; not
 silently, and "maybe sent" is never reported as "not sent".
 """
 
-from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Receipt, Recipient
+from homing.domain.delivery import Attempt, Delivery, Fact, Receipt
 from homing.domain.errors import (
     HomingError,
     IdempotencyConflict,
@@ -16,36 +16,36 @@ from homing.domain.errors import (
     StoreError,
     TerminalError,
 )
-from homing.domain.failure import Failure, Refusal
+from homing.domain.failure import Failure
 from homing.domain.message import Attachment, Email, Event, Invitation, Job
-from homing.domain.policy import Exponential, FullJitter, Ladder, Retry, RetryAfter
+from homing.domain.policy import Exponential, FullJitter, Ladder, Retention, Retry, RetryAfter
 from homing.engine.intake.request import Request, SubmitOptions, Ticket
 from homing.engine.ops.bulk import BulkProgress, Prediction
-from homing.engine.ops.error_groups import ErrorGroup
+from homing.engine.ops.delivery_filter import DeliveryFilter
+from homing.engine.ops.failure_groups import FailureGroup
 from homing.engine.ops.search import SearchResult
 from homing.engine.route import Route
-from homing.engine.work.function_step import Assignment
-from homing.ports import Cursor, Facet, Page, Query
+from homing.engine.work.function_step import HandlerCall
+from homing.ports import Cursor, Page
 from homing.runtime.app import Homing
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Assignment",
     "Attachment",
     "Attempt",
     "BulkProgress",
     "Cursor",
-    "Cycle",
     "Delivery",
+    "DeliveryFilter",
     "Email",
-    "ErrorGroup",
     "Event",
     "Exponential",
-    "Facet",
     "Fact",
     "Failure",
+    "FailureGroup",
     "FullJitter",
+    "HandlerCall",
     "Homing",
     "HomingError",
     "IdempotencyConflict",
@@ -57,12 +57,10 @@ __all__ = [
     "NotFound",
     "Page",
     "Prediction",
-    "Query",
     "Receipt",
-    "Recipient",
-    "Refusal",
     "Refused",
     "Request",
+    "Retention",
     "Retry",
     "RetryAfter",
     "Route",

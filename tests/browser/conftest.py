@@ -16,7 +16,7 @@ from tests.unit.web.served import Served, homing_serve
 SETTINGS = {
     "routes__mail__retry__ladder": '["1s"]',
     "routes__mail__max_attempts": "2",
-    "routes__mail__on_doubt": "hold",
+    "routes__mail__on_unknown": "hold",
 }
 
 

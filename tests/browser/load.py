@@ -57,7 +57,7 @@ PATHS = (
     "/access",
     "/settings",
     "/api/v1/stats",
-    "/api/v1/errors",
+    "/api/v1/failures",
     "/metrics",
 )
 READINGS = 10

@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from homing.domain.message import Email
 from homing.runtime.app import Homing
@@ -57,13 +58,14 @@ def _work_off(served: Served, url: str, mails: int) -> Worked:
 
 async def _submit(url: str, mails: int) -> int:
     due_at_ms = round(time.time() * 1000) + DUE_IN_MS
+    send_at = datetime.fromtimestamp(due_at_ms / 1000, UTC)
     async with Homing(url, provider="stub:", worker=False) as homing:
         for start in range(0, mails, 1000):
             batch = [
                 Email(to="ok@stub.test", subject="Load", text="x")
                 for _ in range(min(1000, mails - start))
             ]
-            await homing.submit_many(batch, source="load", not_before_ms=due_at_ms)
+            await homing.submit_many(batch, source="load", send_at=send_at)
     return due_at_ms
 
 

@@ -29,7 +29,7 @@ def all_pages(served: Served, store: str, text: str = "Ann") -> list[str]:
         attachments=[{"filename": "a.html", "content_base64": "PGI+", "content_type": "text/html"}],
         invitation={"ics": ICS.format(text=text), "method": "REQUEST"},
     )
-    made(served, "page-late", "pending", subject=short, not_before_ms=4_000_000_000_000)
+    made(served, "page-late", "pending", subject=short, send_at="2096-10-02T07:06:40Z")
     event, job = filled(store, text)
     who = {"actor": short, "reason": text[:1900]}
     served.call("POST", f"/api/v1/deliveries/{failed}/annotate", who)

@@ -85,7 +85,7 @@ def world(name: str) -> Iterator[Served]:
         url = f"sqlite:///{folder}/homing.db"
 
         async def fill() -> None:
-            async with Homing(url, provider="stub:", on_doubt="hold", worker=False) as homing:
+            async with Homing(url, provider="stub:", on_unknown="hold", worker=False) as homing:
                 batch = list(mails(count, kinds))
                 for start in range(0, count, 1000):
                     await homing.submit_many(batch[start : start + 1000], source="shop")
@@ -94,7 +94,7 @@ def world(name: str) -> Iterator[Served]:
 
         with ThreadPoolExecutor(1) as executor:
             executor.submit(asyncio.run, fill()).result()
-        settings = {"routes__mail__on_doubt": "hold", "routes__mail__retry__ladder": '["2s"]'}
+        settings = {"routes__mail__on_unknown": "hold", "routes__mail__retry__ladder": '["2s"]'}
         settings["routes__mail__max_attempts"] = "3"
         with homing_serve(Path(folder), store=url, **settings) as served:
             _settle(served)

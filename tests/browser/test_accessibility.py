@@ -50,7 +50,7 @@ def test_every_page_is_light_and_keeps_its_policy(served: Served, pages: list[st
         "pending",
         text="word " * 30_000,
         html="<p>word</p>" * 10_000,
-        not_before_ms=4_000_000_000_000,
+        send_at="2096-10-02T07:06:40Z",
     )
     static = sum(
         len(served.call("GET", f"/static/{name}").body)

@@ -88,7 +88,7 @@ def test_one_in_doubt_is_confirmed_with_evidence(person: Visitor, served: Served
 
 
 def test_one_that_waits_is_cancelled_and_restored(person: Visitor, served: Served) -> None:
-    answer = served.post("later", subject="Later", not_before_ms=4_000_000_000_000)
+    answer = served.post("later", subject="Later", send_at="2096-10-02T07:06:40Z")
     delivery_id = str(answer.json()["delivery_id"])
     page = person.go(f"/deliveries/{delivery_id}")
     act(page, "Cancel")
@@ -130,7 +130,7 @@ def test_all_that_match_are_replayed_with_progress(person: Visitor, served: Serv
     for number in range(3):
         made(served, f"all-{number}", "failed", to=["down@stub.test"], subject="All", source="all")
     page = person.go("/failures")
-    expect(page.locator(".group", has_text="all attempts used up")).to_contain_text("3")
+    expect(page.locator(".group", has_text="all attempts failed")).to_contain_text("3")
     page.goto(f"{served.url}/deliveries?source=all&state=failed")
     page.check("[name=matching]")
     page.click("button[value=replay]")

@@ -6,10 +6,12 @@ from itertools import product
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace
 
 from homing.content.templates import Rendered
 from homing.domain.delivery import Content, Delivery, FailedBecause, Phase, State
 from homing.domain.message import Email
+from homing.domain.policy import Retention
 from homing.engine.intake.admission import Request
 from homing.engine.process.engine import Engine
 from homing.engine.route import Route
@@ -122,6 +124,16 @@ async def test_one_engine_and_one_store_carry_all_five(clock: ManualClock) -> No
         "bookings": None,
         "mail-service": "sent",
     }
+
+
+def test_they_remove_what_their_documents_say_and_nothing_else(clock: ManualClock) -> None:
+    routes = all_routes(clock)
+
+    for name in ("verdicts", "reviews", "events"):
+        for plan in routes[name].all_plans:
+            assert plan.retention == Retention.forever()
+    kept = routes["bookings"].plan.retention
+    assert kept == replace(Retention.forever(), dismissed_s=0.0)
 
 
 def test_no_two_routes_share_a_queue(clock: ManualClock) -> None:

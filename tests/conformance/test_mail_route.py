@@ -15,7 +15,7 @@ from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed
 from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Attachment, Email
 from homing.engine.intake.admission import Request
-from homing.engine.route import ALL_VERBS
+from homing.engine.ops.verbs import ALL_VERBS
 from homing.ports import Accepted, Envelope, Query
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
@@ -78,7 +78,7 @@ class Mail(World):
         return (await self.submit(request)).delivery_id
 
     async def attempt_words(self, delivery_id: str) -> list[str]:
-        return [attempt_word(attempt) for attempt in await self.desk.attempts(delivery_id)]
+        return [attempt_word(attempt) for attempt in await self.ops.attempts(delivery_id)]
 
 
 async def test_the_ladder_has_four_attempts(clock: ManualClock) -> None:
@@ -98,7 +98,7 @@ async def test_a_failed_attempt_schedules_the_next_number(clock: ManualClock) ->
     world = Mail(clock, Failure("timed_out"), "421")
 
     delivery_id = await world.notify()
-    [first] = await world.desk.attempts(delivery_id)
+    [first] = await world.ops.attempts(delivery_id)
     assert (first.number, attempt_word(first), first.scheduled_for_ms) == (
         1,
         "scheduled",
@@ -106,7 +106,7 @@ async def test_a_failed_attempt_schedules_the_next_number(clock: ManualClock) ->
     )
     await world.work()
 
-    ended, scheduled = await world.desk.attempts(delivery_id)
+    ended, scheduled = await world.ops.attempts(delivery_id)
     assert (attempt_word(ended), attempt_word(scheduled)) == ("timed_out", "scheduled")
     assert (scheduled.number, scheduled.scheduled_for_ms) == (2, clock.now_ms() + 60_000)
     assert await world.word(delivery_id) == "queued"
@@ -386,7 +386,7 @@ async def test_in_stub_mode_a_login_code_is_suppressed_without_an_attempt(
     assert await world.word(other) == "queued"
     await world.work_for(DAY_S)
 
-    assert await world.desk.attempts(login) == []
+    assert await world.ops.attempts(login) == []
     assert await world.word(other) == "sent"
     assert len(world.smtp.calls) == 1
 
@@ -416,9 +416,9 @@ async def test_resend_makes_a_clone_of_what_has_ended(
     assert await world.word(original_id) == word
     before = await world.stored(original_id)
 
-    clone = await world.desk.resend(original_id, actor="ops", reason="asked for")
+    clone = await world.ops.resend(original_id, actor="ops", reason="asked for")
     assert world.route.word(clone) == "queued"
-    assert [a.number for a in await world.desk.attempts(clone.id)] == [1]
+    assert [a.number for a in await world.ops.attempts(clone.id)] == [1]
     await world.work()
 
     assert await world.stored(original_id) == before
@@ -437,7 +437,7 @@ async def test_a_clone_of_a_template_mail_sends_what_its_original_has_sent(
     await world.work()
     world.templates.text = "Another text for {code}"
 
-    clone = await world.desk.resend(original_id, actor="ops", reason="asked for")
+    clone = await world.ops.resend(original_id, actor="ops", reason="asked for")
     assert world.route.word(clone) == "queued"
     await world.work()
 
@@ -453,10 +453,10 @@ async def test_resend_is_refused_before_the_end(clock: ManualClock) -> None:
     world = Mail(clock)
     queued = await world.notify()
     with pytest.raises(NotAllowed, match="it is pending"):
-        await world.desk.resend(queued, actor="ops", reason="now")
+        await world.ops.resend(queued, actor="ops", reason="now")
     await world.die_working()
     with pytest.raises(NotAllowed, match="it is in_flight"):
-        await world.desk.resend(queued, actor="ops", reason="now")
+        await world.ops.resend(queued, actor="ops", reason="now")
 
 
 async def test_no_other_verb_is_offered(clock: ManualClock) -> None:
@@ -468,7 +468,7 @@ async def test_no_other_verb_is_offered(clock: ManualClock) -> None:
     assert world.route.verbs == {"resend"}
     for verb in ALL_VERBS - {"resend", "confirm", "amend", "annotate"}:
         with pytest.raises(NotAllowed, match=f"does not offer {verb}"):
-            await getattr(world.desk, verb)(failed, actor="ops", reason="now")
+            await getattr(world.ops, verb)(failed, actor="ops", reason="now")
 
 
 async def test_retention_is_7_30_30_90_and_90_days(clock: ManualClock) -> None:
@@ -487,17 +487,17 @@ async def test_retention_is_7_30_30_90_and_90_days(clock: ManualClock) -> None:
     await keep_house_after(world, 2)
     with pytest.raises(NotFound):
         await world.get(sent)
-    assert len(await world.desk.attempts(sent)) == 1
+    assert len(await world.ops.attempts(sent)) == 1
     for dead_letter in (dead, lost):
         with pytest.raises(NotAllowed, match="payload is gone"):
-            await world.desk.resend(dead_letter, actor="ops", reason="too late")
+            await world.ops.resend(dead_letter, actor="ops", reason="too late")
         assert LAYOUT.record(await world.stored(dead_letter)) is not None
     await keep_house_after(world, 59 * DAY_S)
     await world.get(lost)
     await keep_house_after(world, 2 * DAY_S)
     for delivery_id in (dead, lost, sent):
         with pytest.raises(NotFound):
-            await world.desk.attempts(delivery_id)
+            await world.ops.attempts(delivery_id)
 
 
 async def keep_house_after(world: Mail, wait_s: float) -> None:

@@ -377,7 +377,7 @@ async def test_a_replay_begins_at_the_failed_stage_with_a_new_budget(clock: Manu
     job_id = await world.review()
     await world.work_for(DAY_S)
 
-    await world.desk.replay(job_id, actor="ops", reason="INC-7: upstream is back")
+    await world.ops.replay(job_id, actor="ops", reason="INC-7: upstream is back")
     await world.work_for(DAY_S)
 
     assert (len(world.fetch.called_at_s), len(world.llm.called_at_s)) == (1, 10)
@@ -391,7 +391,7 @@ async def test_a_full_restart_is_asked_for(clock: ManualClock) -> None:
     job_id = await world.review()
     await world.work()
 
-    await world.desk.restart(job_id, actor="ops", reason="INC-7")
+    await world.ops.restart(job_id, actor="ops", reason="INC-7")
     await world.work()
 
     assert (len(world.fetch.called_at_s), len(world.llm.called_at_s)) == (2, 2)
@@ -412,7 +412,7 @@ async def test_the_same_final_class_after_a_replay_escalates(
     await world.work()
     assert world.listener.words() == ["dead_letter"]
 
-    await world.desk.replay(job_id, actor="ops", reason="INC-7: mapping corrected")
+    await world.ops.replay(job_id, actor="ops", reason="INC-7: mapping corrected")
     await world.work()
 
     assert await world.word(job_id) == "retryable_failed"
@@ -426,7 +426,7 @@ async def test_a_replay_that_runs_out_of_budget_does_not_escalate(clock: ManualC
     world.fetch.fail_with(*unavailable(10))
     job_id = await world.review()
     await world.work_for(60)
-    await world.desk.replay(job_id, actor="ops", reason="INC-7")
+    await world.ops.replay(job_id, actor="ops", reason="INC-7")
     await world.work_for(60)
 
     assert world.listener.words() == ["dead_letter", "dead_letter"]
@@ -441,7 +441,7 @@ async def test_a_job_blocked_again_by_another_class_does_not_escalate(clock: Man
     await world.work()
     world.mail.refused["ann@example.org"] = Failure("mailbox_closed", "reject", code="551")
 
-    await world.desk.replay(job_id, actor="ops", reason="INC-7")
+    await world.ops.replay(job_id, actor="ops", reason="INC-7")
     await world.work()
 
     assert not is_escalated(await world.get(job_id))
@@ -460,8 +460,8 @@ async def test_a_corrected_payload_can_be_attached(clock: ManualClock) -> None:
     )
     payload = world.engine.admission.prepare(world.route, corrected).payload
 
-    await world.desk.amend(job_id, payload, actor="ops", reason="INC-7")
-    await world.desk.replay(job_id, actor="ops", reason="INC-7")
+    await world.ops.amend(job_id, payload, actor="ops", reason="INC-7")
+    await world.ops.replay(job_id, actor="ops", reason="INC-7")
     await world.work()
 
     assert [envelope.recipients for envelope in world.mail.accepted] == [("eve@example.org",)]
@@ -476,13 +476,13 @@ async def test_a_closed_dead_letter_leaves_the_open_list_with_its_notes(
     job_id = await world.review()
     await world.work()
 
-    await world.desk.annotate(job_id, actor="ops", note="changelist was deleted")
+    await world.ops.annotate(job_id, actor="ops", note="changelist was deleted")
     clock.advance(1)
-    await world.desk.dismiss(job_id, actor="ops", reason="nothing to review")
+    await world.ops.dismiss(job_id, actor="ops", reason="nothing to review")
 
     assert await world.word(job_id) == "resolved"
     assert await world.filtered("retryable_failed") == set()
-    notes = [fact.value for fact in await world.desk.audit(job_id)]
+    notes = [fact.value for fact in await world.ops.audit(job_id)]
     assert [(note or {})["reason"] for note in notes] == [
         "changelist was deleted",
         "nothing to review",
@@ -586,7 +586,7 @@ async def test_a_recipient_refused_for_good_blocks_the_job_and_nobody_else(
     assert len(world.mail.calls) == 2
 
     world.mail.refused.clear()
-    await world.desk.replay(job_id, actor="ops", reason="INC-7: mailbox exists now")
+    await world.ops.replay(job_id, actor="ops", reason="INC-7: mailbox exists now")
     await world.work()
     assert len(world.mail.calls) == 3
     assert (len(world.fetch.called_at_s), len(world.llm.called_at_s)) == (1, 1)
@@ -600,7 +600,7 @@ async def test_replaying_a_failed_row_completes_its_job(clock: ManualClock) -> N
     await world.work()
     [failed] = [row for row in (await world.rows(job_id)).values() if row.state == "failed"]
 
-    await world.desk.replay(failed.id, actor="ops", reason="INC-7")
+    await world.ops.replay(failed.id, actor="ops", reason="INC-7")
     await world.work()
 
     assert await world.word(job_id) == "succeeded"
@@ -613,8 +613,8 @@ async def test_a_dismissed_row_is_no_notification(clock: ManualClock) -> None:
     await world.work()
     [row] = (await world.rows(job_id)).values()
 
-    await world.desk.dismiss(row.id, actor="ops", reason="has left")
-    await world.desk.replay(job_id, actor="ops", reason="INC-7")
+    await world.ops.dismiss(row.id, actor="ops", reason="has left")
+    await world.ops.replay(job_id, actor="ops", reason="INC-7")
     await world.work()
 
     assert await world.word(job_id) == "retryable_failed"
@@ -710,7 +710,7 @@ async def test_without_evidence_it_is_held_for_an_operator(clock: ManualClock) -
     [row] = (await world.rows(job_id)).values()
     assert (row.failed_because, len(blind.calls)) == ("uncertain", 1)
     assert await world.word(job_id) == "retryable_failed"
-    await world.desk.confirm(row.id, actor="ops", reason="INC-7", evidence="seen in the inbox")
+    await world.ops.confirm(row.id, actor="ops", reason="INC-7", evidence="seen in the inbox")
     assert await world.row_words(job_id) == {"ann@example.org": "sent"}
     await world.work()
     assert await world.word(job_id) == "succeeded"
@@ -781,9 +781,9 @@ async def test_other_verbs_are_not_offered(clock: ManualClock) -> None:
 
     for verb in ("resend", "cancel"):
         with pytest.raises(NotAllowed, match=f"does not offer {verb}"):
-            await getattr(world.desk, verb)(job_id, actor="ops", reason="now")
+            await getattr(world.ops, verb)(job_id, actor="ops", reason="now")
     with pytest.raises(NotAllowed, match="it is delivered"):
-        await world.desk.replay(job_id, actor="ops", reason="now")
+        await world.ops.replay(job_id, actor="ops", reason="now")
 
 
 async def test_a_job_is_retryable_while_a_recipient_waits_for_a_retry(clock: ManualClock) -> None:

@@ -14,7 +14,8 @@ from homing.domain.delivery import Delivery, New, Receipt
 from homing.domain.failure import Failure
 from homing.engine.intake.admission import Request, Ticket
 from homing.engine.intake.adopting import Foreign, adopt
-from homing.engine.ops.desk import Desk
+from homing.engine.ops.caller import CallerOperations
+from homing.engine.ops.operations import Operations
 from homing.engine.process.engine import Engine
 from homing.engine.route import Route
 from homing.ports import (
@@ -206,8 +207,8 @@ class World:
         )
 
     @property
-    def desk(self) -> Desk:
-        return self.engine.desk
+    def ops(self) -> Operations:
+        return self.engine.ops
 
     async def send(self, request: Request) -> Ticket:
         """Recorded, then tried at once in this call."""
@@ -272,7 +273,7 @@ class World:
             await self.store.save(marks)
 
     async def get(self, delivery_id: str) -> Delivery:
-        return await self.desk.show(delivery_id)
+        return await self.ops.show(delivery_id)
 
     async def stored(self, delivery_id: str) -> Stored:
         content = await self.store.content(delivery_id)
@@ -299,7 +300,8 @@ class World:
     async def shown(self) -> dict[str, set[str]]:
         """Every status word with the ids that show it."""
         shown: dict[str, set[str]] = {word: set() for word in self.route.labels.words()}
-        page = await self.desk.list(Query(route=self.route.name), limit=10_000)
+        ops = CallerOperations.of(self.ops, sees_personal_data=True)
+        page = await ops.page(Query(route=self.route.name), limit=10_000)
         for delivery in page.items:
             shown.setdefault(self.route.word(delivery), set()).add(delivery.id)
         return shown

@@ -10,10 +10,9 @@ import pytest_asyncio
 
 from homing.domain.delivery import New, Recipient, State
 from homing.ports import Facet, Query
+from homing.stores.sql import few
 from homing.stores.sql.postgres import PostgresStore
-from homing.stores.sql.postgres import listing as postgres_listing
-from homing.stores.sql.sqlite import SqliteStore, few
-from homing.stores.sql.sqlite import listing as sqlite_listing
+from homing.stores.sql.sqlite import SqliteStore
 from homing.testing import samples
 from homing.testing.contract.bounding import walked
 from homing.testing.samples import NOW_MS
@@ -63,8 +62,7 @@ async def test_an_address_that_very_many_are_for(
     query = Query(recipient="manyann", facets=tuple(Facet(state=state) for state in STATES[:2]))
     every = [each.id for each in (await store.page(query, limit=1000)).items]
     assert await walked(store, query, 5) == every
-    monkeypatch.setattr(sqlite_listing, "FEW_TO_ONE_ADDRESS", 3)
-    monkeypatch.setattr(postgres_listing, "FEW", 3)
+    monkeypatch.setattr(store._dialect, "few_to_one_address", 3)
     assert await walked(store, query, 5) == every
     short = await store.page_within(query, None, 50, 5)
     assert len(short.items) < 5
@@ -81,6 +79,5 @@ async def test_states_that_many_have(
         found = (await store.page(query, limit=1000)).items
         with monkeypatch.context() as patch:
             patch.setattr(few, "FEW", -1)
-            patch.setattr(postgres_listing, "FEW", -1)
             assert (await store.page(query, limit=1000)).items == found
             assert await walked(store, query, 7) == [each.id for each in found]

@@ -69,7 +69,7 @@ class Draws:
             new = replace(new, results=random.choice([{}, {"first": b"1"}]))
             self._known[name] = before or new.delivery
             return write_of_new(new)
-        change = random.choice([samples.retry, samples.ended])(before)
+        change = samples.retry(before) if random.random() < 0.5 else samples.ended(before)
         change = replace(
             change,
             ended=tuple(samples.attempt(name, n) for n in range(1, random.randrange(1, 4))),

@@ -213,8 +213,8 @@ def test_only_with_consent_o_077(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     refused = run(app, ["compact", *at])
 
     assert refused.exit_code != 0
-    assert "--i-consent" in str(refused.exception)
+    assert "--yes" in str(refused.exception)
     assert (tmp_path / "queue.jsonl").read_bytes() == before
-    done = run(app, ["compact", "--i-consent", *at])
+    done = run(app, ["compact", "--yes", *at])
     assert done.exit_code == 0
     assert "bytes after" in done.output

@@ -118,7 +118,7 @@ async def test_without_the_lock_nothing_is_written_o_101_o_102(
 async def test_requests_that_change_nothing_hide_nothing_that_others_write(
     store: JsonlStore, queue: Path
 ) -> None:
-    """They are written together with one that does, and use up no number of a commit."""
+    """They use up no number of a commit: the next one of another process would seem known."""
     other = JsonlStore(queue)
     await other.open()
     await asyncio.gather(
@@ -212,7 +212,7 @@ async def test_a_claim_finds_evidence_in_the_same_commit_o_113(
             for name in ("ann", "bob")
         ]
         await until_delivered(homing, [ticket.delivery.id for ticket in tickets])
-        found = await homing.desk.show(tickets[0].delivery.id)
+        found = await homing.ops.show(tickets[0].delivery.id)
     assert found.receipt is not None
     assert found.receipt.detail == "in the log"
     assert [entry.recipients for entry in read_ledger(ledger)] == [("bob@example.org",)]
@@ -221,5 +221,5 @@ async def test_a_claim_finds_evidence_in_the_same_commit_o_113(
 async def until_delivered(homing: Homing, ids: list[str]) -> None:
     async with asyncio.timeout(10):
         for delivery_id in ids:
-            while (await homing.desk.show(delivery_id)).state != "delivered":
+            while (await homing.ops.show(delivery_id)).state != "delivered":
                 await homing.store.wait(0.01)

@@ -36,7 +36,7 @@ TESTED_ELSEWHERE = {
     "postgresql.md": "tests/docs/test_postgresql_guide.py",
     "writing-a-store.md": "tests/contract/test_guide.py",
     "writing-a-provider.md": "tests/docs/test_provider_guide.py",
-    "writing-an-assembly.md": "tests/docs/test_assembly_guide.py",
+    "writing-a-plugin.md": "tests/docs/test_plugin_guide.py",
 }
 DOCUMENTS = [
     REPOSITORY / "README.md",

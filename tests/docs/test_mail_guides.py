@@ -55,4 +55,4 @@ def test_every_filter_and_method_is_listed() -> None:
 def test_the_settings_shown_are_settings(block: str, tmp_path: Path) -> None:
     file = tmp_path / "homing.toml"
     file.write_text(block)
-    assert load(file, {}).settings.senders
+    assert load(file, {}).settings.allowed_senders

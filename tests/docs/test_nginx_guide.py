@@ -85,7 +85,7 @@ class Front:
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     folder = tmp_path_factory.mktemp("nginx")
     (folder / "homing.toml").write_text(_block("toml"))
-    make = [sys.executable, "-m", "homing", "token", "make", "shop", "--role", "admin"]
+    make = [sys.executable, "-m", "homing", "token", "create", "shop", "--role", "admin"]
     token = subprocess.check_output(make, cwd=folder, text=True).strip()
     with homing_serve(folder) as served, _nginx(folder, served.port) as (port, trusted):
         yield Front(port, token, trusted)

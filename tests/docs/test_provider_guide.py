@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from homing.build import Accepted, Checked, Envelope, Failure, StaysLocal
+from homing import Failure
+from homing.ports import Accepted, Checked, Envelope, StaysLocal
 from tests.docs.blocks import files_in, write_files
 from tests.docs.gateway import Gateway, gateway
 

@@ -1,4 +1,4 @@
-"""The store refuses the mark of a finished send: the emergency journal has it (P8, W2).
+"""The store refuses the mark of a finished send: the emergency journal has it (P8).
 
 A worker stops itself right before it stores the outcome of an accepted send. The store is then
 spoilt, the lease passes, and the worker goes on: nothing it knows may be lost, nothing sent twice.

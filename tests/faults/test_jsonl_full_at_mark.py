@@ -65,7 +65,7 @@ async def test_its_callers_are_answered_and_it_is_sent_once_with_room(tmp_path: 
                     await homing.send(mail, key="second")
             disk.free()
             async with asyncio.timeout(LONGEST_S):
-                while (await homing.desk.show(ticket.delivery.id)).state != "delivered":
+                while (await homing.ops.show(ticket.delivery.id)).state != "delivered":
                     await store.wait(0.05)
         assert len(provider.calls) == 1
 
@@ -97,6 +97,6 @@ async def test_marks_that_wait_behind_an_outcome_are_refused_too(
         is_full = False
         async with asyncio.timeout(LONGEST_S):
             assert (await sent).delivery.state == "delivered"
-            while (await homing.desk.show(ticket.delivery.id)).state != "delivered":
+            while (await homing.ops.show(ticket.delivery.id)).state != "delivered":
                 await store.wait(0.05)
     assert len(provider.calls) == 2

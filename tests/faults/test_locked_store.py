@@ -49,7 +49,7 @@ async def test_at_a_stop_the_journal_takes_what_the_store_refuses_within_the_gra
     [kept] = await FileJournal(path.with_name("outbox.db.emergency")).entries()
     assert (kept.delivery.id, kept.delivery.state) == (ticket.delivery_id, "delivered")
     async with homing_over(path, provider) as again:
-        assert (await again.desk.show(ticket.delivery_id)).state == "delivered"
+        assert (await again.ops.show(ticket.delivery_id)).state == "delivered"
     assert provider.sent == [ticket.delivery_id]
 
 
@@ -73,8 +73,8 @@ async def test_a_mark_that_is_written_late_makes_no_doubt(
         provider.may_answer.set()
         await settled(homing, ticket.delivery_id)
 
-        delivery = await homing.desk.show(ticket.delivery_id)
-        attempts = await homing.desk.attempts(ticket.delivery_id)
+        delivery = await homing.ops.show(ticket.delivery_id)
+        attempts = await homing.ops.attempts(ticket.delivery_id)
 
     assert delivery.state == "delivered"
     assert not [attempt for attempt in attempts if attempt.maybe_sent]
@@ -105,7 +105,7 @@ def let_pass(seconds: float, patch: pytest.MonkeyPatch) -> None:
 async def settled(homing: Homing, delivery_id: str) -> None:
     """Until the attempt has an outcome, and nobody holds the delivery."""
     async with asyncio.timeout(BOUND_S):
-        while (await homing.desk.show(delivery_id)).state == "in_flight":  # noqa: ASYNC110 - another task settles it
+        while (await homing.ops.show(delivery_id)).state == "in_flight":  # noqa: ASYNC110 - another task settles it
             await asyncio.sleep(0.01)
     page = await homing.store.page(Query())
     assert len(page.items) == 1

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 
 from homing.domain.delivery import Fact
+from homing.stores.sql.asking import Steps
+from homing.stores.sql.dialect import Dialect
 from homing.stores.sql.postgres import PostgresStore
-from homing.stores.sql.postgres.once import known_facts
+from homing.stores.sql.reading import known_facts
 from homing.testing import samples
 from tests import servers
 
@@ -39,11 +41,11 @@ async def asked_once(url: str, queue: str) -> AsyncIterator[PostgresStore]:
 def count_lookups(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     asked: list[object] = []
 
-    async def counted(*given: object) -> list[str]:
-        asked.append(given)
-        return await known_facts(*given)  # type: ignore[arg-type]
+    def counted(dialect: Dialect, kind: str, keys: Sequence[str]) -> Steps[list[str]]:
+        asked.append(keys)
+        return known_facts(dialect, kind, keys)
 
-    monkeypatch.setattr("homing.stores.sql.postgres.store.known_facts", counted)
+    monkeypatch.setattr("homing.stores.sql.reading.known_facts", counted)
     return asked
 
 

@@ -10,8 +10,8 @@ import pytest_asyncio
 
 from homing.domain.delivery import Delivery
 from homing.ports import Facet, PurgeRule, Query
-from homing.stores.sql import migrate
-from homing.stores.sql.postgres import PostgresStore, opening
+from homing.stores.sql import migrate, schema
+from homing.stores.sql.postgres import PostgresStore
 from homing.testing import samples
 from tests import servers
 
@@ -96,7 +96,7 @@ async def test_what_ended_before_the_migration_is_counted(
     shipped = migrate.shipped("homing.stores.sql.postgres")
     older, store = PostgresStore(url), PostgresStore(url)
     with monkeypatch.context() as before:
-        before.setattr(opening, "shipped", lambda _: shipped[:1])
+        before.setattr(schema, "shipped", lambda _: shipped[:1])
         await older.open()
     await older.add(samples.many(6))
     claimed = await held(older)

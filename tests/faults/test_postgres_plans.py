@@ -15,7 +15,9 @@ from msgspec.structs import replace
 from homing.domain.delivery import Change, Delivery
 from homing.domain.writes import Write, write_of_change, write_of_new
 from homing.ports import Added, Facet, GroupBy, Put, Query
+from homing.stores.sql.asking import Steps
 from homing.stores.sql.columns import Row
+from homing.stores.sql.dialect import Dialect
 from homing.stores.sql.postgres import PostgresStore, writing
 from homing.stores.sql.postgres.claiming import claim_statement
 from homing.stores.sql.postgres.connection import Connection, Session
@@ -219,7 +221,7 @@ async def test_a_bounded_page_goes_along_an_index(
 ) -> None:
     """As with so many that the address has very many."""
     if query.recipient:
-        monkeypatch.setattr("homing.stores.sql.postgres.listing._has_many", _always)
+        monkeypatch.setattr("homing.stores.sql.listing._has_many", _always)
     await fill_pages(store)
     seen = await statements(store, monkeypatch, lambda: store.page_within(query, None, 50, 5000))
 
@@ -240,8 +242,9 @@ async def test_failures_since_lately_are_counted_along_their_index(
     assert any("Backward using homing_ended_failed_since" in line for line in lines), lines
 
 
-async def _always(connection: Connection, address: str) -> bool:
-    del connection, address
+def _always(dialect: Dialect, address: str) -> Steps[bool]:
+    del dialect, address
+    yield from ()
     return True
 
 

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from homing.domain.errors import StoreError, StoreUnsafe
 from homing.ports import Added
-from homing.stores.sql import migrate
+from homing.stores.sql import migrate, schema
 from homing.stores.sql.migrate import Migration
-from homing.stores.sql.postgres import PostgresStore, opening
+from homing.stores.sql.postgres import PostgresStore
 from homing.testing import samples
 from tests import servers
 from tests.faults.disks import MountRefused, cut_power, make_image, mounted
@@ -319,13 +319,13 @@ async def test_workers_of_the_version_before_are_named_before_a_migration_that_s
     shipped = migrate.shipped("homing.stores.sql.postgres")
     number, script = shipped[-1].number + 1, "alter table homing_open add extra text;"
     later = Migration(number, "later", migrate.MUST_STOP + script)
-    monkeypatch.setattr(opening, "shipped", lambda _: (*shipped, later))
+    monkeypatch.setattr(schema, "shipped", lambda _: (*shipped, later))
 
     with pytest.raises(StoreUnsafe, match=r"_later .* stop them first.*worker-7"):
         await store.open()
 
     harmless = replace(later, script=later.script.replace("must stop", "go on"))
-    monkeypatch.setattr(opening, "shipped", lambda _: (*shipped, harmless))
+    monkeypatch.setattr(schema, "shipped", lambda _: (*shipped, harmless))
     await store.open()
     assert await store.pending_migrations() == []
     await store.close()

@@ -25,7 +25,7 @@ KILLS = 3
 # So many calls of a life are answered before it is killed.
 FEWEST_ANSWERS, MOST_ANSWERS = 20, 300
 SHOWN = 40
-STOP_GRACE_S = 60.0
+SHUTDOWN_GRACE_S = 60.0
 LEASE_S = "3.0"
 QUICK = {
     "lease": LEASE_S,
@@ -132,7 +132,7 @@ def found_by_rest(served: Served, promised: dict[str, str]) -> None:
     """By id and by key, each ended and, if it failed, with its reason."""
     for key, delivery_id in random.Random(1).sample(sorted(promised.items()), SHOWN):
         shown = served.call("GET", f"/api/v1/deliveries/{delivery_id}").json()
-        listed = served.call("GET", f"/api/v1/deliveries?idempotency_key={key}").json()["items"]
+        listed = served.call("GET", f"/api/v1/deliveries?key={key}").json()["items"]
         assert listed == [shown]
         assert shown["status"] in ("delivered", "failed")
         assert (shown["failed_because"] is not None) == (shown["status"] == "failed")
@@ -251,14 +251,14 @@ class TestStartAndStop:
             tmp_path,
             port,
             store=f"sqlite:///{tmp_path / 'homing.db'}",
-            stop_grace=f"{STOP_GRACE_S}s",
+            shutdown_grace=f"{SHUTDOWN_GRACE_S}s",
         )
         served = Served(port, process.pid)
         idle, listener = served.connect(), served.connect()
         listener.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b": homing" in _heard(listener.recv, b": homing")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(STOP_GRACE_S / 2) == 0
+        assert process.wait(SHUTDOWN_GRACE_S / 2) == 0
         idle.close()
         listener.close()
 

@@ -21,8 +21,8 @@ from homing.domain.errors import (
 )
 from homing.ports import Added, Query
 from homing.runtime.clock import SystemClock
-from homing.stores.sql import migrate
-from homing.stores.sql.sqlite import SqliteStore, connection
+from homing.stores.sql import migrate, schema
+from homing.stores.sql.sqlite import SqliteStore
 from homing.testing import samples
 
 MORE = migrate.GO_ON + "create table more (n integer) strict;\n"
@@ -193,7 +193,7 @@ async def test_an_edited_migration_stops_the_start(
     await opened_and_closed(path)
     first, *rest = migrate.shipped("homing.stores.sql.sqlite")
     edited = replace(first, script=first.script + "-- better")
-    monkeypatch.setattr(connection, "shipped", lambda _: (edited, *rest))
+    monkeypatch.setattr(schema, "shipped", lambda _: (edited, *rest))
 
     with pytest.raises(StoreUnsafe, match=r"0001_deliveries\.sql was edited after"):
         await SqliteStore(path).open()
@@ -207,7 +207,7 @@ async def test_what_an_older_version_left_is_brought_up_to_date(
     known = migrate.shipped("homing.stores.sql.sqlite")
     script = migrate.GO_ON + "alter table homing_deliveries add column more integer;"
     extra = migrate.Migration(len(known) + 1, "more", script)
-    monkeypatch.setattr(connection, "shipped", lambda _: (*known, extra))
+    monkeypatch.setattr(schema, "shipped", lambda _: (*known, extra))
 
     store = SqliteStore(path)
     await store.open()
@@ -233,7 +233,7 @@ async def test_a_migration_that_old_workers_would_misread_is_refused_while_they_
     await old.save([], [beat, gone])
     known = migrate.shipped("homing.stores.sql.sqlite")
     extra = migrate.Migration(len(known) + 1, "more", header + "create table more (n int) strict;")
-    monkeypatch.setattr(connection, "shipped", lambda _: (*known, extra))
+    monkeypatch.setattr(schema, "shipped", lambda _: (*known, extra))
     new = SqliteStore(path)
 
     if header == migrate.MUST_STOP:
@@ -262,7 +262,7 @@ async def test_a_database_newer_than_the_code_is_refused(
     known = migrate.shipped("homing.stores.sql.sqlite")
     extra = migrate.Migration(len(known) + 1, "more", MORE)
     with monkeypatch.context() as patch:
-        patch.setattr(connection, "shipped", lambda _: (*known, extra))
+        patch.setattr(schema, "shipped", lambda _: (*known, extra))
         await opened_and_closed(path)
 
     with pytest.raises(StoreUnsafe, match="opened by a newer version"):
@@ -276,13 +276,13 @@ async def test_a_migration_is_applied_whole_or_not_at_all(
     script = MORE + "create table more (n integer) strict;\n"
     broken = migrate.Migration(len(known) + 1, "more", script)
     with monkeypatch.context() as patch:
-        patch.setattr(connection, "shipped", lambda _: (*known, broken))
+        patch.setattr(schema, "shipped", lambda _: (*known, broken))
         with pytest.raises(StoreError, match="already exists"):
             await SqliteStore(path).open()
 
     await opened_and_closed(path)
     mended = replace(broken, script=MORE)
-    monkeypatch.setattr(connection, "shipped", lambda _: (*known, mended))
+    monkeypatch.setattr(schema, "shipped", lambda _: (*known, mended))
     await opened_and_closed(path)
 
 

@@ -6,29 +6,21 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self, get_args
+from typing import Any, Self, get_args
 
 import pytest
 
 from homing.domain.delivery import Change, Key, Recipient, State
 from homing.domain.writes import Write, write_of_change, write_of_new
-from homing.ports import Cursor, Facet, GroupBy, PurgeRule, Put, Query, Renewal
+from homing.ports import Cursor, Facet, FactOrder, GroupBy, PurgeRule, Put, Query, Renewal
+from homing.stores.sql import listing, reading
 from homing.stores.sql.held import HeldRecords
 from homing.stores.sql.sqlite.claiming import claim_all, claimed_of, renew_all
 from homing.stores.sql.sqlite.connection import connect_to_write
+from homing.stores.sql.sqlite.dialect import DIALECT, answer
 from homing.stores.sql.sqlite.executing import execute
-from homing.stores.sql.sqlite.listing import page, page_within
 from homing.stores.sql.sqlite.looking import NOTHING, assume, look
 from homing.stores.sql.sqlite.purging import purge_all
-from homing.stores.sql.sqlite.reading import (
-    attempts,
-    content,
-    count,
-    facts,
-    find,
-    get,
-    next_due_ms,
-)
 from homing.stores.sql.sqlite.session import Session
 from homing.testing import samples
 
@@ -126,29 +118,34 @@ def test_a_claim_sorts_nothing(database: sqlite3.Connection) -> None:
 
 
 def test_retention_by_route_scans_nothing(database: sqlite3.Connection) -> None:
+    add_rows(database, 3, ended_at_ms=0, route="mail")
+    failed: tuple[State, ...] = ("failed",)
     rules = [
-        PurgeRule(what="delivery", route="mail", before_ms=1),
-        PurgeRule(what="payload", route="mail", before_ms=1),
+        PurgeRule(what="payload", route="mail", before_ms=1, states=failed),
+        PurgeRule(what="delivery", route="mail", before_ms=1, states=failed),
         PurgeRule(what="attempts", route="mail", before_ms=1),
         PurgeRule(what="keys", before_ms=1),
         PurgeRule(what="facts", before_ms=1, fact_kind="note"),
     ]
     with Watched(database) as watched:
-        purge_all(Session(database), rules)
+        assert purge_all(Session(database), rules) == [3, 3, 0, 0, 0]
 
     assert watched.scans() == []
 
 
 def test_questions_about_one_delivery_scan_nothing(database: sqlite3.Connection) -> None:
     with Watched(database) as watched:
-        get(database, "d1")
-        content(database, "d1")
-        find(database, "shop", "k")
-        attempts(database, "d1")
-        facts(database, "note", "d1/", 10)
-        next_due_ms(database, ("a", "b"))
+        answer(database, reading.get(DIALECT, "d1"))
+        answer(database, reading.get_many(DIALECT, ["d1", "d2"]))
+        answer(database, reading.content(DIALECT, "d1"))
+        answer(database, reading.find(DIALECT, "shop", "k"))
+        answer(database, reading.attempts_of_many(DIALECT, ["d1"]))
+        for order in get_args(FactOrder):
+            answer(database, reading.facts(DIALECT, "note", "d1/", 10, None, order))
+        answer(database, reading.next_due_ms(DIALECT, ("a", "b")))
 
     assert watched.scans() == []
+    assert not any("TEMP B-TREE" in step for step in watched.plans())
 
 
 @pytest.mark.parametrize(
@@ -170,7 +167,7 @@ def test_a_listing_is_read_in_its_order(
     database: sqlite3.Connection, query: Query, index: str
 ) -> None:
     with Watched(database) as watched:
-        page(database, query, None, 10)
+        answer(database, listing.page(DIALECT, query, None, 10))
 
     step, record = watched.plans()
     assert f"homing_deliveries_{index}" in step
@@ -188,7 +185,7 @@ def test_a_narrow_listing_reads_what_it_is_about(
     database: sqlite3.Connection, query: Query
 ) -> None:
     with Watched(database) as watched:
-        page(database, query, None, 10)
+        answer(database, listing.page(DIALECT, query, None, 10))
 
     assert watched.scans() == []
 
@@ -209,7 +206,7 @@ def test_a_count_by_state_reads_few_rows_however_many_there_are(
     database: sqlite3.Connection, query: Query, by: tuple[GroupBy, ...]
 ) -> None:
     with Watched(database) as watched:
-        count(database, query, by)
+        answer(database, listing.count(DIALECT, query, by, None, counted=True))
 
     read = [step for step in watched.plans() if step.startswith(("SCAN", "SEARCH"))]
     few = re.compile(r"SCAN (c|d|b USING INDEX \w+_leases|b USING COVERING INDEX \w+_waiting)$")
@@ -222,7 +219,8 @@ def test_failures_since_lately_are_counted_without_the_others(
 ) -> None:
     query = Query(updated_from_ms=1, facets=(Facet(state="failed"),))
     with Watched(database) as watched:
-        count(database, query, ("route", "error_class", "failed_because"), 10)
+        by: tuple[GroupBy, ...] = ("route", "error_class", "failed_because")
+        answer(database, listing.count(DIALECT, query, by, 10, counted=False))
 
     [step] = [step for step in watched.plans() if step.startswith("SEARCH")]
     assert "INDEX homing_deliveries_failed_since (updated_at_ms>?)" in step
@@ -243,11 +241,12 @@ def test_a_bounded_page_walks_from_its_cursor_to_its_edge(
     database: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch, query: Query, newer: bool
 ) -> None:
     """As with so many rows that none of the states has few, and the address very many."""
-    monkeypatch.setattr("homing.stores.sql.sqlite.few.FEW", -1)
-    monkeypatch.setattr("homing.stores.sql.sqlite.listing.FEW_TO_ONE_ADDRESS", 0)
+    monkeypatch.setattr("homing.stores.sql.few.FEW", -1)
+    monkeypatch.setattr(DIALECT, "few_to_one_address", 0)
     add_rows(database, 10)
     with Watched(database) as watched:
-        found = page_within(database, query, Cursor(samples.NOW_MS, "d00005", newer), 10, 1)
+        cursor = Cursor(samples.NOW_MS, "d00005", newer)
+        found = answer(database, listing.page_within(DIALECT, query, cursor, 10, 1))
 
     assert (found.previous if newer else found.next) is not None
     index = "failed" if query.topic else "created"
@@ -260,8 +259,11 @@ def test_a_bounded_page_walks_from_its_cursor_to_its_edge(
 def test_what_few_have_is_found_by_its_index(database: sqlite3.Connection) -> None:
     every = tuple(Facet(state=state) for state in get_args(State))
     with Watched(database) as watched:
-        page(database, Query(route="mail", facets=every), None, 10)
-        page(database, Query(error_class="550", facets=(Facet(state="failed"),)), None, 10)
+        for query in (
+            Query(route="mail", facets=every),
+            Query(error_class="550", facets=(Facet(state="failed"),)),
+        ):
+            answer(database, listing.page(DIALECT, query, None, 10))
 
     read = [step for step in watched.scans() if not re.search(r"SCAN (c|d|\(sub\S*)( |$)", step)]
     assert [step for step in read if "USING" not in step] == []
@@ -289,7 +291,7 @@ def test_a_delivery_that_does_not_fail_is_written_to_these_indexes_alone(
     }
 
 
-def add_rows(database: sqlite3.Connection, number: int) -> None:
+def add_rows(database: sqlite3.Connection, number: int, **fields: Any) -> None:
     session = Session(database)
     database.execute("begin")
     new = samples.many(
@@ -297,6 +299,7 @@ def add_rows(database: sqlite3.Connection, number: int) -> None:
         created_at_ms=samples.NOW_MS,
         state="failed",
         recipients=(Recipient("ann"),),
+        **fields,
     )
     put(session, *(write_of_new(each) for each in new))
     session.finish()

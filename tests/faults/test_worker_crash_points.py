@@ -45,14 +45,14 @@ class Case(Struct, frozen=True):
 
 
 CASES = (
-    Case("P0", "resend", (DONE,), accepted=1),
-    Case("P1", "resend", (DONE,), accepted=1),
-    Case("P2", "resend", (BROKEN_OFF, DONE), accepted=1),
-    Case("P3", "resend", (BROKEN_OFF, DONE), accepted=1),
-    Case("P4", "resend", (IN_DOUBT, DONE), accepted=1, flagged=True),
-    Case("P5", "resend", (IN_DOUBT, DONE), accepted=2, flagged=True),
-    Case("P6", "resend", (IN_DOUBT, DONE), accepted=2, flagged=True),
-    Case("P7", "resend", (DONE,), accepted=1),
+    Case("P0", "retry", (DONE,), accepted=1),
+    Case("P1", "retry", (DONE,), accepted=1),
+    Case("P2", "retry", (BROKEN_OFF, DONE), accepted=1),
+    Case("P3", "retry", (BROKEN_OFF, DONE), accepted=1),
+    Case("P4", "retry", (IN_DOUBT, DONE), accepted=1, flagged=True),
+    Case("P5", "retry", (IN_DOUBT, DONE), accepted=2, flagged=True),
+    Case("P6", "retry", (IN_DOUBT, DONE), accepted=2, flagged=True),
+    Case("P7", "retry", (DONE,), accepted=1),
     Case("P4", "hold", (IN_DOUBT,), accepted=0, state="failed"),
     Case("P5", "hold", (IN_DOUBT,), accepted=1, state="failed"),
     Case("P6", "hold", (IN_DOUBT,), accepted=1, state="failed"),
@@ -77,7 +77,7 @@ def setup_for(case: Case, folder: Path) -> Setup:
         folder=folder,
         store=folder / "outbox.db",
         time=folder / "time",
-        on_doubt="hold" if case.policy == "hold" else "resend",
+        on_unknown="hold" if case.policy == "hold" else "retry",
         can_look=case.policy == "look",
         traps=(Trap(case.point),),
     )
@@ -157,7 +157,7 @@ def test_what_is_held_in_doubt_is_uncertain_and_never_called_unsent_i7(
     story = stories[f"{point}-hold"]
 
     assert story.books.of(KEY).delivery.failed_because == "uncertain"
-    assert story.setup.alerts.read_text().count("because=uncertain") == 1
+    assert story.setup.alerts.read_text().count("reason=uncertain") == 1
 
 
 @pytest.mark.parametrize("point", ["P5", "P6"])
@@ -171,7 +171,7 @@ def test_a_provider_that_can_be_asked_is_not_sent_a_second_one_i9(
 
 
 def test_a_dead_letter_is_alerted_in_the_next_life_p10(tmp_path: Path) -> None:
-    setup = setup_for(Case("P7", "resend", (), accepted=0), tmp_path / "dead")
+    setup = setup_for(Case("P7", "retry", (), accepted=0), tmp_path / "dead")
     with lives() as start:
         victim = start(replace(setup, claims_when_told=True))
         victim.order("submit", KEY, "bounce@stub.test")
@@ -196,7 +196,7 @@ def test_a_dead_letter_is_alerted_in_the_next_life_p10(tmp_path: Path) -> None:
 def test_crashes_before_the_mark_make_it_poison_and_cost_no_attempt_i16(tmp_path: Path) -> None:
     """Three deaths in ever smaller batches, then five while tried alone: only those count."""
     deaths = 8
-    setup = setup_for(Case("P3", "resend", (), accepted=0), tmp_path / "poison")
+    setup = setup_for(Case("P3", "retry", (), accepted=0), tmp_path / "poison")
     with lives() as start:
         for life in range(deaths):
             victim = start(setup)

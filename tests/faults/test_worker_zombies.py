@@ -85,7 +85,7 @@ def test_one_that_had_its_mark_makes_one_flagged_duplicate_and_tells_i9_i11(
 
 
 def test_on_hold_it_stays_uncertain_with_the_evidence_beside_it(setup: Setup) -> None:
-    books = overtake(replace(setup, on_doubt="hold"), "P6")
+    books = overtake(replace(setup, on_unknown="hold"), "P6")
 
     record = books.of(KEY)
     assert len(record.accepted) == 1

@@ -33,10 +33,10 @@ from msgspec.structs import replace
 from homing.domain.delivery import CLAIMABLE_STATES
 from homing.domain.errors import StoreError
 from homing.domain.message import Email, Job
-from homing.domain.policy import Ladder, OnDoubt, Plan, Retry
+from homing.domain.policy import Ladder, OnUnknown, Plan, Retry
 from homing.engine.intake.admission import Ticket
 from homing.engine.route import Route
-from homing.engine.work.function_step import Assignment
+from homing.engine.work.function_step import HandlerCall
 from homing.engine.work.handlers import Handlers, job_route
 from homing.observers.alert_log import AlertLog
 from homing.ports import Facet, Provider, Query
@@ -78,7 +78,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     # Of a server, instead of the file `store`; the emergency journal is beside that path anyway.
     store_url: str | None = None
     lease_s: float | None = None
-    on_doubt: OnDoubt = "resend"
+    on_unknown: OnUnknown = "retry"
     can_look: bool = False
     latency_ms: int = 0
     busy_timeout_s: float = 5.0
@@ -128,7 +128,7 @@ def build(setup: Setup, store: AnyTrapped, traps: Traps, released: asyncio.Event
 def _mail(setup: Setup, provider: Provider) -> Route:
     route = mail_route(provider)
     stages = tuple(replace(stage, retry=RETRY) for stage in route.plan.stages)
-    return replace(route, plan=replace(route.plan, on_doubt=setup.on_doubt, stages=stages))
+    return replace(route, plan=replace(route.plan, on_unknown=setup.on_unknown, stages=stages))
 
 
 def _brisk(route: Route, lease_s: float) -> Route:
@@ -144,12 +144,12 @@ def _quick(plan: Plan, lease_s: float) -> Plan:
     return replace(plan, stages=tuple(replace(s, timeout_s=lease_s * 0.4) for s in plan.stages))
 
 
-def _burning(released: asyncio.Event) -> Callable[[Assignment], Awaitable[None]]:
-    async def burn(assignment: Assignment) -> None:
-        if assignment.data == "kill":
+def _burning(released: asyncio.Event) -> Callable[[HandlerCall], Awaitable[None]]:
+    async def burn(call: HandlerCall) -> None:
+        if call.data == "kill":
             os._exit(EXIT_OF_A_KILLER)
-        if assignment.data == "hold":
-            say(f"holding {assignment.key}")
+        if call.data == "hold":
+            say(f"holding {call.key}")
             await released.wait()
 
     return burn

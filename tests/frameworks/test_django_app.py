@@ -113,7 +113,7 @@ async def look():
 
 with homing.sync as sync:
     plan = sync.run(look())
-print(plan.stages[0].retry.schedule.steps_s, plan.stages[0].retry.max_attempts, plan.on_doubt)
+print(plan.stages[0].retry.schedule.steps_s, plan.stages[0].retry.max_attempts, plan.on_unknown)
 """
 CHECKING = """
 import json
@@ -127,10 +127,10 @@ for wrong in (
     {"PROVIDER": "pigeon:"},
     {"PROVIDER": "stub:", "STORE": 5},
     {"PROVIDER": "stub:", "WORKER": "yes"},
-    {"PROVIDER": "stub:", "SENDERS": "desk@example.org"},
+    {"PROVIDER": "stub:", "ALLOWED_SENDERS": "desk@example.org"},
     {"PROVIDER": "stub:", "RETRY": 5},
     {"PROVIDER": "stub:", "TIMEOUT_S": "1m"},
-    {"PROVIDER": "stub:", "ON_DOUBT": "held"},
+    {"PROVIDER": "stub:", "ON_UNKNOWN": "held"},
 ):
     with override_settings(HOMING=wrong):
         told += [found.msg for found in check_homing()]
@@ -153,7 +153,7 @@ def configure(site: Site, settings: str) -> None:
 
 
 def test_djangos_own_functions_submit_to_homing(site: Site) -> None:
-    configure(site, "HOMING['SENDERS'] = ['desk@example.org']")
+    configure(site, "HOMING['ALLOWED_SENDERS'] = ['desk@example.org']")
     told = json.loads(shell(site, SENDING).splitlines()[0])
     assert told[:6] == [1, 1, 1, 0, 1, 1]
     assert "text/calendar is not supported" in told[6]
@@ -193,10 +193,10 @@ def test_wrong_settings_are_named_by_the_checks(site: Site) -> None:
         "provider",
         "HOMING['STORE']",
         "HOMING['WORKER']",
-        "HOMING['SENDERS']",
+        "HOMING['ALLOWED_SENDERS']",
         "retry",
         "timeout_s",
-        "on_doubt",
+        "on_unknown",
     ]
     assert "known are STORE, PROVIDER" in told[1]
 
@@ -221,7 +221,7 @@ def test_a_sender_that_django_uses_and_homing_refuses_is_warned_of(site: Site) -
     said = site.run("manage.py", "check")
     assert "homing.W002" in said
     assert "SERVER_EMAIL (root@localhost)" in said
-    assert "HOMING['SENDERS']" in said
+    assert "HOMING['ALLOWED_SENDERS']" in said
     assert "DEFAULT_FROM_EMAIL" not in said
 
     configure(site, "HOMING['SENDER'] = 'desk@example.org'\nSERVER_EMAIL = 'desk@example.org'\n")
@@ -229,7 +229,7 @@ def test_a_sender_that_django_uses_and_homing_refuses_is_warned_of(site: Site) -
     assert "DEFAULT_FROM_EMAIL (shop@example.org)" in said
     assert "SERVER_EMAIL" not in said
 
-    configure(site, "HOMING['SENDERS'] = ['@example.org']\n")
+    configure(site, "HOMING['ALLOWED_SENDERS'] = ['@example.org']\n")
     assert "no issues" in site.run("manage.py", "check")
 
 
@@ -237,7 +237,7 @@ def test_a_refused_sender_names_the_setting(site: Site) -> None:
     sending = (
         "from django.core.mail import send_mail; send_mail('a', 'b', 'x@y.example', ['a@b.c'])"
     )
-    assert "the setting `senders`" in site.run("manage.py", "shell", "-c", sending, code=1)
+    assert "the setting `allowed_senders`" in site.run("manage.py", "shell", "-c", sending, code=1)
 
 
 def test_an_inline_image_is_shown_by_the_html(site: Site) -> None:
@@ -255,7 +255,7 @@ def test_retries_and_the_way_out_of_doubt_can_be_set(site: Site) -> None:
     configure(
         site,
         "from homing import Ladder, Retry\n"
-        "HOMING |= {'RETRY': Retry(Ladder((9.0,)), max_attempts=2), 'ON_DOUBT': 'hold'}\n",
+        "HOMING |= {'RETRY': Retry(Ladder((9.0,)), max_attempts=2), 'ON_UNKNOWN': 'hold'}\n",
     )
     assert shell(site, PLAN).split() == ["(9.0,)", "2", "hold"]
 

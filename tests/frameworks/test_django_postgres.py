@@ -35,7 +35,7 @@ with transaction.atomic():
 with transaction.atomic():
     send_mail("Kept", "with its transaction", None, ["eve@example.org"])
 send_mail("At once", "without one", None, ["ann@example.org"])
-page = homing.sync.run(homing.desk.list(Query()))
+page = homing.sync.run(homing.ops.list())
 print(json.dumps([item.recipients[0].address for item in page.items]))
 """
 

@@ -93,12 +93,12 @@ def settings(tmp_path: Path) -> dict[str, str]:
     return {
         "HOMING_LOG__LEVEL": "debug",
         "HOMING_LOG__FORMAT": "json",
-        "HOMING_LOG__ALERTS": "alerts",
-        "HOMING_LOG__DELIVERIES": "deliveries",
+        "HOMING_LOG__ALERT_FILE": "alerts",
+        "HOMING_LOG__DELIVERY_FILE": "deliveries",
         "HOMING_TEMPLATES": str(tmp_path / "templates"),
         "HOMING_TELEMETRY__SENTRY_DSN_FILE": str(secret),
         "HOMING_ROUTES__MAIL__MAX_ATTEMPTS": "1",
-        "HOMING_ROUTES__MAIL__ON_DOUBT": "hold",
+        "HOMING_ROUTES__MAIL__ON_UNKNOWN": "hold",
         "HOMING_ROUTES__MAIL__ON_ROUTE_FAULT": "fail",
     }
 
@@ -148,7 +148,7 @@ def test_nothing_planted_leaves_the_store(
         errors = errors_of(served)
         metrics = served.get("/metrics").text
         status = served.get("/").text
-        stats = served.get("/api/v1/stats").text + served.get("/api/v1/errors").text
+        stats = served.get("/api/v1/stats").text + served.get("/api/v1/failures").text
         shown = [served.get(f"/api/v1/deliveries/{each}").text for each in ids.values()]
         shown += [served.get(f"/api/v1/deliveries/{each}/why").text for each in ids.values()]
         tried = [served.get(f"/api/v1/deliveries/{each}/attempts").text for each in ids.values()]
@@ -166,8 +166,8 @@ def test_nothing_planted_leaves_the_store(
             ("config show", 0),
             ("token list", 0),
             ("plan --outage 1h", 0),
-            ("errors", 0),
-            ("watch --times 1", 0),
+            ("failures", 0),
+            ("watch --count 1", 0),
             ("cancel --all --dry-run --json", 0),
             ("migrate --dry-run", 0),
             *((f"attempts {each} --json", 0) for each in ids.values()),
@@ -177,7 +177,7 @@ def test_nothing_planted_leaves_the_store(
     ]
     asked = [
         cli(*words.split())
-        for words in ("list", "list --json", "dead", "why canary-to@example.org")
+        for words in ("list", "list --json", "list --state failed", "why canary-to@example.org")
     ]
     # Who asks for one delivery by its id is told its subject; no list does.
     whole = [cli("show", each, "--json").out for each in ids.values()]
@@ -219,7 +219,7 @@ def test_credentials_of_a_provider_are_shown_by_nobody(
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     texts = [served.said()]
-    for words, code in (("config show", 0), ("doctor", 1), (f"why {letter}", 0), ("dead", 0)):
+    for words, code in (("config show", 0), ("doctor", 1), (f"why {letter}", 0), ("failures", 0)):
         done = cli(*words.split(), code=code)
         texts += [done.out, done.err]
 
@@ -267,7 +267,7 @@ def test_a_password_that_a_server_repeats_is_kept_nowhere(
             "HOMING_PROVIDER": f"smtp://shop:canary%2Fpass@127.0.0.1:{port}?tls=none",
             "HOMING_SENDER": "shop@example.org",
             "HOMING_LOG__LEVEL": "debug",
-            "HOMING_LOG__ALERTS": "alerts",
+            "HOMING_LOG__ALERT_FILE": "alerts",
             "HOMING_ROUTES__MAIL__ON_ROUTE_FAULT": on_route_fault,
         }
         with serving(tmp_path, **settings) as served:
@@ -275,7 +275,7 @@ def test_a_password_that_a_server_repeats_is_kept_nowhere(
             tried = f"/api/v1/deliveries/{letter}/attempts"
             until(lambda: "auth_failed" in served.get(tried).text)
             until((tmp_path / "alerts").exists)
-            pages = [served.get(path).text for path in (tried, "/", "/api/v1/errors", "/readyz")]
+            pages = [served.get(path).text for path in (tried, "/", "/api/v1/failures", "/readyz")]
             served.stop()
         for name, value in settings.items():
             monkeypatch.setenv(name, value)

@@ -123,7 +123,7 @@ class TestForgedRequests:
 
     async def test_with_a_url_no_other_host_is_answered(self) -> None:
         """DNS rebinding: a name of the attacker leads to this machine."""
-        server = ServerSettings(auth="session", url="https://mail.example.org")
+        server = ServerSettings(auth="session", public_url="https://mail.example.org")
         async with with_people(server) as api:
             api.client.headers["Authorization"] = f"Bearer {api.tokens['admin']}"
             for host, status in (
@@ -164,7 +164,7 @@ class TestGuessing:
             assert (await sign_in(browser(api.app))).status_code == 200
 
     async def test_behind_a_named_proxy_each_caller_has_tries_of_their_own(self) -> None:
-        server = ServerSettings(auth="session", proxies=("127.0.0.1",))
+        server = ServerSettings(auth="session", trusted_proxies=("127.0.0.1",))
         async with with_people(server) as api:
             client = browser(api.app, base="http://mail.example.org")
             for seen, status in (("203.0.113.7", 401), ("6.6.6.6, 203.0.113.7", 429)):

@@ -54,7 +54,7 @@ async def seen(api: Api, role: str) -> str:
         "/api/v1/search?q=mailbox",
         "/api/v1/export?format=csv",
         "/api/v1/export?format=json",
-        "/api/v1/errors",
+        "/api/v1/failures",
         "/api/v1/audit",
         "/api/v1/stats",
         "/api/v1/counters",
@@ -93,7 +93,7 @@ async def test_an_operator_sees_what_repairing_needs(api: Api) -> None:
 
 async def test_the_setting_says_which_roles_see(api: Api) -> None:
     del api
-    roles = ServerSettings(auth="session", personal_data=("viewer", "admin"))
+    roles = ServerSettings(auth="session", personal_data_roles=("viewer", "admin"))
     async with with_people(roles) as shown:
         assert "bounce@stub.test" in await seen(shown, "viewer")
     async with with_people(roles) as shown:
@@ -120,7 +120,7 @@ async def test_contents_need_the_right_to_see_personal_data(api: Api) -> None:
 
 
 async def test_an_act_shows_no_more_than_reading(api: Api) -> None:
-    roles = ServerSettings(auth="session", personal_data=("admin",))
+    roles = ServerSettings(auth="session", personal_data_roles=("admin",))
     del api
     async with with_people(roles) as hidden:
         await sign_in(hidden.client, "the admin")

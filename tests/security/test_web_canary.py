@@ -34,7 +34,7 @@ def mishaps(served: Served) -> list[bytes]:
         {"template_id": CANARY, "subject": "", "text": "", "html": None, "attachments": []},
         {"locale": CANARY},
         {"route": CANARY},
-        {"expires_at_ms": 1},
+        {"expires_at": "2020-01-31T08:00:00Z"},
         {"text": CANARY * 200_000},
     ]
     answers = [served.post(CANARY, **whole)]
@@ -67,7 +67,7 @@ def test_no_mishap_repeats_what_was_sent(tmp_path: Path) -> None:
         "store": f"sqlite:///{tmp_path / 'homing.db'}",
         "log__level": "debug",
         "log__format": "json",
-        "log__alerts": str(tmp_path / "ALERT.log"),
+        "log__alert_file": str(tmp_path / "ALERT.log"),
         "routes__mail__max_attempts": "1",
     }
     with homing_serve(tmp_path, **settings) as served:

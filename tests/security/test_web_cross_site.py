@@ -89,7 +89,7 @@ class TestMounted:
 
     async def test_forms_are_taken_behind_a_proxy_that_names_another_host(self) -> None:
         """nginx passes its own name for the upstream unless it is told otherwise."""
-        server = ServerSettings(auth="session", url=OWN)
+        server = ServerSettings(auth="session", public_url=OWN)
         async with Homing("memory:", provider="stub:", worker=False) as homing:
             await homing.users.add("ann", "operator", PASSWORD)
             app = Starlette(routes=[Mount("/homing", console(homing, server))])
@@ -112,7 +112,7 @@ def test_a_console_takes_no_path_of_the_rest_api() -> None:
 class TestCookies:
     async def test_behind_a_silent_proxy_the_cookie_travels_by_https_alone(self) -> None:
         """The proxy names neither itself nor the host: only the page says that it is HTTPS."""
-        async with with_people(ServerSettings(auth="session", url=OWN)) as api:
+        async with with_people(ServerSettings(auth="session", public_url=OWN)) as api:
             answer = await api.client.post(
                 "/api/v1/sign-in",
                 json={"name": "the operator", "password": PASSWORD},
@@ -149,9 +149,9 @@ class TestCookies:
     async def test_in_proxy_mode_the_cookie_of_the_browser_is_secure(self) -> None:
         server = ServerSettings(
             auth="proxy",
-            proxies=("127.0.0.1",),
+            trusted_proxies=("127.0.0.1",),
             proxy_header="X-Forwarded-User",
-            url=OWN,
+            public_url=OWN,
         )
         async with with_people(server) as api:
             named = {"X-Forwarded-User": "the viewer"}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from homing.engine.ops.bulk import BULK_VERBS
+from homing.engine.ops.verbs import BULK_VERBS
 from homing.runtime.app import Homing
 from homing.web.api.operations import API
 from homing.web.application import Application, application

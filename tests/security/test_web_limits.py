@@ -292,7 +292,7 @@ class TestBody:
             line.sendall(POST + b"Content-Length: 34\r\n\r\n" + BODY)
         answer = served.call("POST", "/api/v1/deliveries", BODY, {"Idempotency-Key": "k"})
         assert answer.status in (200, 202)
-        listed = served.call("GET", "/api/v1/deliveries?idempotency_key=k").json()["items"]
+        listed = served.call("GET", "/api/v1/deliveries?key=k").json()["items"]
         assert len(listed) == 1
 
 

@@ -59,7 +59,7 @@ def test_an_attachment_that_cannot_be_is_not_found(served: Served, number: str) 
     assert served.call("GET", f"/deliveries/{accepted}/files/{number}").status == 404
 
 
-@pytest.mark.parametrize("field", ["source", "recipient", "template_id", "error_class", "route"])
+@pytest.mark.parametrize("field", ["source", "recipient", "topic", "error_class", "route"])
 def test_a_filter_with_nul_is_refused_by_its_name(served: Served, field: str) -> None:
     body = {"reason": "x", "filter": {field: "a\0b"}, "dry_run": True}
     answer = served.call("POST", "/api/v1/replays", body)

@@ -31,7 +31,12 @@ PUBLIC = {
     ("POST", "/api/v1/sign-in"),
 }
 # For roles that see personal data.
-PERSONAL = {"/api/v1/deliveries/{delivery_id}/content"}
+PERSONAL = {
+    "/api/v1/deliveries/{delivery_id}/content",
+    "/deliveries/{delivery_id}/html",
+    "/deliveries/{delivery_id}/source",
+    "/deliveries/{delivery_id}/files/{number}",
+}
 SAFE = {"GET", "HEAD"}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 RIGHT_OF = {

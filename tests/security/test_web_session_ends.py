@@ -136,7 +136,7 @@ class TestSecretsInTheWrongPlace:
         async with with_people() as api:
             await sign_in(api.client)
             await api.client.post("/api/v1/sign-out", json={"everywhere": True})
-            [fact] = await api.homing.desk.audit_log(None, 10)
+            [fact] = await api.homing.ops.audit_log(None, 10)
             assert fact.value is not None
             assert (fact.value["verb"], fact.value["actor"]) == ("sign out", "the operator")
 

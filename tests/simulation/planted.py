@@ -395,10 +395,10 @@ PLANTED: tuple[Planted, ...] = (
         "",
     ),
     Planted(
-        "not_before is dropped",
+        "send_at is dropped",
         "I13",
         "engine/intake/preparing.py",
-        "due_at_ms=max(not_before_ms or 0, delivery.created_at_ms),",
+        "due_at_ms=max(send_at_ms or 0, delivery.created_at_ms),",
         "due_at_ms=delivery.created_at_ms,",
     ),
     Planted(

@@ -19,7 +19,7 @@ BACKENDS = ("stores", "providers", "testing", "runtime/urls.py")
 # A database of Django has a kind, and Homing uses the same one; tests use memory.
 FRAMEWORKS = ("contrib",)
 # Defaults, examples, and which extra installs a package.
-URLS = ("settings", "runtime/app.py", "cli/demo.py", "cli/options.py", "cli/main.py")
+URLS = ("settings", "runtime/app.py", "cli/demo.py", "cli/options.py", "runtime/extras.py")
 
 
 def sources(*but: str) -> Iterator[tuple[str, ast.Module]]:

@@ -83,7 +83,7 @@ async def test_a_good_installation_has_one_warning_no_worker() -> None:
     report = await found(given())
 
     assert not [check for check, verdict in report if verdict == "bad"]
-    assert report["store", "good"] == ["opened; it is as durable as it must be"]
+    assert report["store", "good"] == ["opened; durability settings are safe"]
     assert report["files", "good"] == ["homing.db: modes are as they should be"]
     assert report["provider", "warning"] == [
         "the stub sends nothing: HOMING_PROVIDER names the server that does"
@@ -91,6 +91,15 @@ async def test_a_good_installation_has_one_warning_no_worker() -> None:
     assert report["clock", "good"]
     assert "start `homing serve`" in report["worker", "warning"][0]
     assert report["sqlite", "good"][0].startswith("SQLite 3.")
+
+
+async def test_it_says_how_long_records_are_kept() -> None:
+    report = await found(given("routes.mail.retention = {failed = 'forever', payload = '2d'}"))
+
+    assert (
+        "mail keeps delivered 30d, dismissed 30d, failed forever, failed_payload 90d, payload 2d,"
+        " attempts 90d, key 7d, dead_letter 90d"
+    ) in report["retention", "good"]
 
 
 async def test_a_living_worker_is_seen() -> None:
@@ -165,13 +174,13 @@ async def test_damage_of_a_jsonl_store_is_told_by_the_run_that_meets_it() -> Non
 async def test_files_that_others_can_read_are_bad(name: str) -> None:
     put(name, 0o640)
 
-    report = await found(given("log = {alerts = 'alerts'}"))
+    report = await found(given("log = {alert_file = 'alerts'}"))
 
     assert report["files", "bad"] == [f"{name} can be read by others: chmod 600 {name}"]
 
 
 async def test_a_log_in_a_missing_folder_is_bad() -> None:
-    report = await found(given("log = {alerts = 'none/alerts', deliveries = '.'}"))
+    report = await found(given("log = {alert_file = 'none/alerts', delivery_file = '.'}"))
 
     assert "none/alerts cannot be made: its folder cannot be written" in report["files", "bad"]
     assert ". cannot be written" in report["files", "bad"]
@@ -266,7 +275,7 @@ async def test_a_clock_behind_the_workers_and_a_paused_route_are_bad() -> None:
     homing = Homing("sqlite:///homing.db", provider="stub:", worker=False)
     async with homing:
         await homing.store.save([], [Fact("worker", "w-1", ahead_ms, {"beats": 1, "boot": "x"})])
-        await homing.desk.pause("mail", actor="ann", reason="moving")
+        await homing.ops.pause("mail", actor="ann", reason="moving")
 
     report = await found(given())
 

@@ -8,7 +8,7 @@ from homing.engine.route import Route
 from homing.engine.work.steps import SendStep
 from homing.plugins.known import check_queues
 from homing.plugins.programs import Program, assemble, build, defaults, route_for
-from homing.plugins.value import Assembly, NoSettings
+from homing.plugins.value import NoSettings, Plugin
 from homing.runtime.urls import provider_from_url
 from homing.settings import Loaded, RouteSettings, Settings
 from homing.settings.tree import LogSettings, TelemetrySettings
@@ -16,7 +16,7 @@ from homing.settings.tree import LogSettings, TelemetrySettings
 
 def test_a_delivery_log_is_owed_with_every_success() -> None:
     assert route_for(Settings()).plan.notify_on_delivered == ()
-    kept = route_for(Settings(log=LogSettings(deliveries="log")))
+    kept = route_for(Settings(log=LogSettings(delivery_file="log")))
     assert kept.plan.notify_on_delivered == ("delivery_log",)
     assert kept.plan.notify_on_failed == ("alert",)
 
@@ -73,10 +73,8 @@ def test_a_provider_that_only_a_step_uses_is_asked_too(provider: str, is_refused
     step = SendStep(provider_from_url(provider), lambda delivery, content: b"a letter")
     plan = Plan(stages=(Stage(name="send", sends=True),))
     route = Route(name="post", plan=plan, steps={"send": step})
-    assembly = Assembly(
-        name="post", about="Post.", settings=NoSettings, routes=lambda setup: [route]
-    )
-    program = Program(loaded=Loaded(Settings(time_scale=600.0), {}), assembly=assembly)
+    plugin = Plugin(name="post", about="Post.", settings=NoSettings, routes=lambda setup: [route])
+    program = Program(loaded=Loaded(Settings(time_scale=600.0), {}), plugin=plugin)
 
     if is_refused:
         with pytest.raises(SettingsError, match="time_scale: is for testing"):

@@ -1,4 +1,4 @@
-"""Events of the library and of the assembly are one route, whoever registers the handlers."""
+"""Events of the library and of the plugin are one route, whoever registers the handlers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from datetime import date
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from homing import Assignment, Event, Homing, HomingError, InvalidRequest, Job, SettingsError
+import homing_systems.events
+from homing import (
+    Event,
+    HandlerCall,
+    Homing,
+    HomingError,
+    InvalidRequest,
+    Job,
+    Retention,
+    SettingsError,
+)
 from homing.domain.failure import Failure, Refusal
 from homing.engine.work.handlers import DEFAULT_RETRY, EVENT_ROUTE, HANDLE, Handlers
-from homing.events import DEFAULT_RETRY_POLICY, RetryPolicy
 from homing.ports import Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
@@ -30,12 +40,12 @@ def handlers_of(event_type: str, *functions: Any) -> Handlers:
 @pytest.mark.parametrize("functions", [(), (print,), (print, print)])
 def test_both_have_the_same_name_queues_and_defaults(functions: tuple[Any, ...]) -> None:
     of_library = handlers_of("paid", *functions).route()
-    of_assembly = events_route(handlers_of("paid", *functions))
+    of_plugin = events_route(handlers_of("paid", *functions))
 
-    assert of_library.name == of_assembly.name == EVENT_ROUTE == "events"
-    assert of_library.served_queues == of_assembly.served_queues
-    assert DEFAULT_RETRY_POLICY.retry == DEFAULT_RETRY
-    for one, other in zip(of_library.all_plans, of_assembly.all_plans, strict=True):
+    assert of_library.name == of_plugin.name == EVENT_ROUTE == "events"
+    assert of_library.served_queues == of_plugin.served_queues
+    assert homing_systems.events.DEFAULT_RETRY_POLICY.retry == DEFAULT_RETRY
+    for one, other in zip(of_library.all_plans, of_plugin.all_plans, strict=True):
         assert one.stage(HANDLE) == other.stage(HANDLE)
 
 
@@ -44,7 +54,7 @@ async def test_two_places_for_the_handlers_of_one_type_are_refused() -> None:
     homing = Homing("memory:", routes=[events_route(handlers_of("paid", print))])
 
     @homing.on("paid")
-    async def book(event: Assignment) -> None: ...
+    async def book(event: HandlerCall) -> None: ...
 
     with pytest.raises(SettingsError, match=r"routes: .*both own the queue 'events/paid'"):
         await homing.start()
@@ -58,7 +68,7 @@ async def test_a_job_of_a_name_that_is_taken_is_refused() -> None:
         homing.job("review")(lambda work: None)
 
 
-async def test_what_the_library_accepts_the_assembly_works_off() -> None:
+async def test_what_the_library_accepts_the_plugin_works_off() -> None:
     store, clock, seen = MemoryStore(), ManualClock(), list[Any]()
     accepting = Homing(store, worker=False, clock=clock)
     working = Homing(
@@ -74,7 +84,7 @@ async def test_what_the_library_accepts_the_assembly_works_off() -> None:
     await working.engine.run_until_idle()
 
     assert seen == [7]
-    assert (await working.desk.show(ticket.delivery_id)).state == "delivered"
+    assert (await working.ops.show(ticket.delivery_id)).state == "delivered"
 
 
 class Ears:
@@ -153,24 +163,24 @@ async def test_a_result_that_cannot_be_kept_fails_at_once(returned: object) -> N
     homing = Homing("memory:")
 
     @homing.on("paid")
-    async def book(event: Assignment) -> object:
+    async def book(event: HandlerCall) -> object:
         calls.append(event.id)
         return returned
 
     @homing.job("review", stages=("fetch", "judge"))
     class Review:
-        async def fetch(self, job: Assignment) -> object:
+        async def fetch(self, job: HandlerCall) -> object:
             calls.append(job.id)
             return returned
 
-        async def judge(self, job: Assignment) -> None:
+        async def judge(self, job: HandlerCall) -> None:
             raise AssertionError("not reached")
 
     async with Outbox(homing) as outbox:
         for message in (Event("paid"), Job("review")):
             ticket = await homing.submit(message)
             await outbox.run()
-            failed = await homing.desk.show(ticket.delivery_id)
+            failed = await homing.ops.show(ticket.delivery_id)
             assert (failed.state, failed.failed_because) == ("failed", "rejected")
             assert failed.failure is not None
             assert failed.failure.error_class == "result_not_storable"
@@ -184,7 +194,7 @@ async def test_a_failure_that_a_handler_returns_is_redacted() -> None:
     homing = Homing("memory:")
 
     @homing.on("paid")
-    async def book(_event: Assignment) -> Failure:
+    async def book(_event: HandlerCall) -> Failure:
         refused = {"ann@example.org": Refusal(permanent=True, code="5\0", detail=said)}
         return Failure(
             "token:expired\0", "reject", code="5\0", detail=said, trace=said, refused=refused
@@ -193,7 +203,7 @@ async def test_a_failure_that_a_handler_returns_is_redacted() -> None:
     async with Outbox(homing) as outbox:
         ticket = await homing.submit(Event("paid"))
         await outbox.run()
-        failure = (await homing.desk.show(ticket.delivery_id)).failure
+        failure = (await homing.ops.show(ticket.delivery_id)).failure
     assert failure is not None
     assert (failure.error_class, failure.code) == ("token:expired\\x00", "5\\x00")
     assert failure.detail == "no\\x00 route for [address], password=[redacted]"
@@ -206,10 +216,10 @@ async def test_what_a_stage_returns_is_seen_by_the_next_one() -> None:
 
     @homing.job("review", stages=("fetch", "judge"))
     class Review:
-        async def fetch(self, job: Assignment) -> object:
+        async def fetch(self, job: HandlerCall) -> object:
             return {"at": date(2030, 1, 2), "sum": 1.5, "tags": ("a", None)}
 
-        async def judge(self, job: Assignment) -> None:
+        async def judge(self, job: HandlerCall) -> None:
             seen.append(job.results["fetch"])
 
     async with Outbox(homing) as outbox:
@@ -218,11 +228,11 @@ async def test_what_a_stage_returns_is_seen_by_the_next_one() -> None:
     assert seen == [{"at": "2030-01-02", "sum": 1.5, "tags": ["a", None]}]
 
 
-async def test_a_policy_of_the_librarys_own_handler() -> None:
+async def test_retry_and_terminal_errors_of_the_librarys_own_handler() -> None:
     homing, calls = Homing("memory:", clock=ManualClock()), list[int]()
 
-    @homing.on("paid", policy=RetryPolicy(max_attempts=2, terminal_errors=(KeyError,)))
-    async def book(event: Assignment) -> None:
+    @homing.on("paid", retry=replace(DEFAULT_RETRY, max_attempts=2), terminal_errors=KeyError)
+    async def book(event: HandlerCall) -> None:
         calls.append(event.attempt)
         raise KeyError("gone") if event.data == "known" else RuntimeError("odd")
 
@@ -237,11 +247,11 @@ async def test_a_policy_of_the_librarys_own_handler() -> None:
 
 
 async def test_the_librarys_handlers_have_the_default_classifier() -> None:
-    """Their errors are judged as those of the assembly are."""
+    """Their errors are judged as those of the plugin are."""
     homing, calls = Homing("memory:"), list[int]()
 
     @homing.on("paid", validate=lambda data: {"sum": int(data["sum"])})
-    async def book(event: Assignment) -> None:
+    async def book(event: HandlerCall) -> None:
         calls.append(event.data["sum"])
         raise sqlite3.IntegrityError("unique")
 
@@ -250,16 +260,12 @@ async def test_the_librarys_handlers_have_the_default_classifier() -> None:
         twice = await homing.submit(Event("paid", {"sum": "7"}))
         await outbox.run()
         for ticket in (bad, twice):
-            assert (await homing.desk.show(ticket.delivery_id)).failed_because == "rejected"
+            assert (await homing.ops.show(ticket.delivery_id)).failed_because == "rejected"
     assert calls == [7]
 
 
-def test_a_wrong_policy_is_refused_at_once() -> None:
+def test_a_wrong_check_of_the_payload_is_refused_at_once() -> None:
     homing = Homing("memory:")
-    with pytest.raises(InvalidRequest, match="policy: replaces `retry`"):
-        homing.on("paid", policy=RetryPolicy(), retry=DEFAULT_RETRY)(print)
-    with pytest.raises(InvalidRequest, match="policy: must be a RetryPolicy, not Retry"):
-        homing.on("paid", policy=DEFAULT_RETRY)(print)  # type: ignore[arg-type] # on purpose
     with pytest.raises(InvalidRequest, match="validate: must be a function"):
         homing.on("paid", validate=7)(print)  # type: ignore[arg-type] # on purpose
 
@@ -268,7 +274,25 @@ async def test_a_store_without_transactions_for_handlers_says_so_at_the_start() 
     homing = Homing("memory:")
 
     @homing.on("paid")
-    async def book(event: Assignment, connection: object) -> None: ...
+    async def book(event: HandlerCall, connection: object) -> None: ...
 
     with pytest.raises(HomingError, match=r"handler 'book' takes a connection.*OnceStore"):
         await homing.start()
+
+
+async def test_retention_applies_to_mail_events_and_jobs() -> None:
+    kept = Retention(delivered_s=None, key_s=5.0)
+    homing = Homing("memory:", provider="stub:", retention=kept)
+
+    @homing.on("invoice.paid")
+    async def book(event: object) -> None: ...
+
+    @homing.job("review")
+    async def review(call: object) -> None: ...
+
+    async with homing:
+        plans = [plan for route in homing.engine.routes.values() for plan in route.all_plans]
+        ticket = await homing.submit(Event("invoice.paid"), key="k")
+
+    assert {plan.retention for plan in plans} == {kept}
+    assert ticket.delivery.key_term_s == 5.0

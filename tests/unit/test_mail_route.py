@@ -33,7 +33,7 @@ SENDERS = ("ann@example.org", "@news.example.org")
 
 def homing_with(**words: Any) -> tuple[Homing, StubProvider]:
     provider = StubProvider()
-    words = {"sender": "Shop <shop@example.org>", "senders": SENDERS, **words}
+    words = {"sender": "Shop <shop@example.org>", "allowed_senders": SENDERS, **words}
     return Homing("memory:", routes=[mail_route(provider, **words)], worker=False), provider
 
 
@@ -106,7 +106,7 @@ async def test_a_repeated_attempt_has_the_same_sender_and_its_own_id() -> None:
             Email(to="ok@stub.test", text="x", sender="ann@example.org", headers=own)
         )
         await homing.engine.run_until_idle()
-        await homing.desk.resend(ticket.delivery_id, actor="ann", reason="asked for")
+        await homing.ops.resend(ticket.delivery_id, actor="ann", reason="asked for")
         await homing.engine.run_until_idle()
     first, clone = provider.calls
     assert first.sender == clone.sender == "ann@example.org"
@@ -124,7 +124,7 @@ async def test_what_a_server_gets_is_signed_and_complete(tmp_path: Path) -> None
             "memory:",
             provider=server.url,
             sender="shop@example.org",
-            senders=SENDERS,
+            allowed_senders=SENDERS,
             dkim={"example.org": ("mail", str(tmp_path / "key.pem"))},
             worker=False,
         )
@@ -190,7 +190,7 @@ async def test_a_long_rendering_leaves_the_loop_free(tmp_path: Path) -> None:
 async def test_so_does_the_rendering_stage_of_the_mail_service(tmp_path: Path) -> None:
     clock = LoopMustRun()
     provider = StubProvider()
-    rules = MailRules(sender="shop@example.org", senders=("ann@example.org",))
+    rules = MailRules(sender="shop@example.org", allowed_senders=("ann@example.org",))
     route = service_route(provider, catalog(tmp_path, clock).render, rules)
     async with Homing("memory:", routes=[route], worker=False) as homing:
         ticket = await homing.submit(
@@ -200,7 +200,7 @@ async def test_so_does_the_rendering_stage_of_the_mail_service(tmp_path: Path) -
         )
         assert ticket.delivery.stage == RENDER
         await homing.engine.run_until_idle()
-        delivery: Delivery = await homing.desk.show(ticket.delivery_id)
+        delivery: Delivery = await homing.ops.show(ticket.delivery_id)
         with pytest.raises(InvalidRequest, match="from"):
             await homing.submit(
                 Email(to="ok@stub.test", text="x", sender="bob@example.org"),
@@ -244,12 +244,12 @@ async def test_a_library_user_sets_waits_attempts_and_time_limit() -> None:
     async with homing:
         ticket = await homing.send(Email(to="ann@example.org", text="x"))
         dues_s = []
-        while (await homing.desk.show(ticket.delivery_id)).state == "pending":
-            due_at_ms = (await homing.desk.show(ticket.delivery_id)).due_at_ms
+        while (await homing.ops.show(ticket.delivery_id)).state == "pending":
+            due_at_ms = (await homing.ops.show(ticket.delivery_id)).due_at_ms
             dues_s.append(((due_at_ms or 0) - clock.now_ms()) / 1000)
             clock.advance(dues_s[-1])
             await homing.engine.run_until_idle()
-        ended = await homing.desk.show(ticket.delivery_id)
+        ended = await homing.ops.show(ticket.delivery_id)
         [stage] = homing.engine.routes["mail"].plan.stages
 
     assert dues_s == [10.0, 60.0]

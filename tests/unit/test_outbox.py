@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from homing import Assignment, Email, Event, Homing, NotAllowed
+from homing import Email, Event, HandlerCall, Homing, NotAllowed
 from homing.testing.outbox import Outbox, SyncOutbox
 
 MAIL = Email(to="ann@example.org", subject="Booked", text="See you Monday")
@@ -69,7 +69,7 @@ async def test_without_mail_there_is_no_mail_route() -> None:
     homing = Homing("memory:")
 
     @homing.on("paid")
-    async def book(event: Assignment) -> None: ...
+    async def book(event: HandlerCall) -> None: ...
 
     async with Outbox(homing):
         assert not homing.works_on("mail")
@@ -80,11 +80,11 @@ async def test_doubt_is_resolved_by_a_second_send_unless_it_is_to_be_held() -> N
         outbox.answer("maybe")
         sent = await outbox.homing.send(MAIL, key="booking-42")
         await outbox.advance(minutes=1)
-        delivery = await outbox.homing.desk.show(sent.delivery_id)
+        delivery = await outbox.homing.ops.show(sent.delivery_id)
         assert (delivery.state, delivery.maybe_duplicate) == ("delivered", True)
         assert len(outbox.provider.ledger.entries) == 2
 
-    async with Outbox(Homing("memory:", provider="stub:", on_doubt="hold")) as outbox:
+    async with Outbox(Homing("memory:", provider="stub:", on_unknown="hold")) as outbox:
         outbox.answer("maybe")
         sent = await outbox.homing.send(MAIL, key="booking-42")
         await outbox.advance(minutes=1)

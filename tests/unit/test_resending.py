@@ -44,7 +44,7 @@ class Post(World):
         )
 
     async def resend(self, delivery_id: str) -> Delivery:
-        clone = await self.engine.desk.resend(delivery_id, **WHO)
+        clone = await self.engine.ops.resend(delivery_id, **WHO)
         self.clock.advance(60)
         await self.run()
         return clone
@@ -78,7 +78,7 @@ async def test_a_clone_of_a_template_mail_sends_the_same_text() -> None:
 async def test_a_clone_of_what_was_never_rendered_is_rendered() -> None:
     world = Post()
     original = await world.submit(message=MAIL)
-    await world.engine.desk.cancel(original.id, **WHO)
+    await world.engine.ops.cancel(original.id, **WHO)
 
     await world.resend(original.id)
 
@@ -89,10 +89,10 @@ async def test_an_amended_clone_sends_its_own_text() -> None:
     world = Post()
     original = await world.submit(message=MAIL)
     await world.run()
-    clone = await world.engine.desk.resend(original.id, **WHO)
+    clone = await world.engine.ops.resend(original.id, **WHO)
 
     corrected = encode_message(Email(to="ann@example.org", subject="Sorry", text="Corrected"))
-    await world.engine.desk.amend(clone.id, corrected, **WHO)
+    await world.engine.ops.amend(clone.id, corrected, **WHO)
     await world.run()
 
     assert b"Corrected" in world.provider.sent[1].data
@@ -104,7 +104,7 @@ async def test_a_clone_of_an_amended_mail_sends_the_amended_text() -> None:
     original = await world.submit(message=MAIL)
     await world.run()
     corrected = encode_message(Email(to="ann@example.org", subject="Sorry", text="Corrected"))
-    await world.engine.desk.amend(original.id, corrected, **WHO)
+    await world.engine.ops.amend(original.id, corrected, **WHO)
 
     await world.resend(original.id)
 

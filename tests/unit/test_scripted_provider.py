@@ -23,7 +23,7 @@ def route_over(provider: ScriptedProvider) -> Route:
         name="send", retry=Retry(Ladder((60.0,)), max_attempts=3), timeout_s=5.0, sends=True
     )
     step = SendStep(provider, lambda _, content: content.payload)
-    plan = Plan(stages=(stage,), on_doubt="hold")
+    plan = Plan(stages=(stage,), on_unknown="hold")
     return Route(name="mail", plan=plan, steps={"send": step}, provider=provider)
 
 

@@ -12,26 +12,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from homing import (
-    Assignment,
+    HandlerCall,
     Attempt,
     Delivery,
+    DeliveryFilter,
     Email,
     Event,
     Fact,
     Homing,
     IdempotencyConflict,
     Page,
-    Query,
     BulkProgress,
     Ticket,
 )
 
-homing = Homing(Path("outbox.db"), provider="stub:", on_doubt="hold")
+homing = Homing(Path("outbox.db"), provider="stub:", on_unknown="hold")
 mail = Email(to="ann@example.org", text="See you Monday")
 
 
 @homing.on("invoice.paid")
-async def book_revenue(event: Assignment) -> str:
+async def book_revenue(event: HandlerCall) -> str:
     return event.id
 
 
@@ -41,8 +41,8 @@ async def right() -> None:
         key="booking-42",
         source="shop",
         priority=1,
-        not_before_ms=datetime(2030, 1, 1, tzinfo=UTC),
-        expires_at_ms=1_900_000_000_000,
+        send_at=datetime(2030, 1, 1, tzinfo=UTC),
+        expires_at=datetime(2030, 1, 2, tzinfo=UTC),
         metadata={"booking": "42"},
     )
     await homing.send(mail, key="booking-42", wait=False, priority=3)
@@ -52,10 +52,10 @@ async def right() -> None:
     homing.sync.submit(mail, key="booking-42", priority=3)
     homing.sync.send(mail, key="booking-42", priority=3)
     homing.sync.submit_many([("a", mail)], priority=3)
-    delivery: Delivery = await homing.desk.show(ticket.delivery_id)
-    page: Page = await homing.desk.list(Query(recipient="ann@example.org"))
-    attempts: list[Attempt] = list(await homing.desk.attempts(delivery.id))
-    audit: list[Fact] = list(await homing.desk.audit(delivery.id))
+    delivery: Delivery = await homing.ops.show(ticket.delivery_id)
+    page: Page = await homing.ops.list(DeliveryFilter(recipient="ann@example.org"))
+    attempts: list[Attempt] = list(await homing.ops.attempts(delivery.id))
+    audit: list[Fact] = list(await homing.ops.audit(delivery.id))
     progress: BulkProgress = await homing.bulk.show("1")
     print(many, page.next, attempts, audit, progress.done)
 
@@ -64,15 +64,14 @@ async def wrong() -> None:
     await homing.submit(mail, prioritty=3)  # type: ignore[call-arg]
     await homing.send(mail, prioritty=3)  # type: ignore[call-arg]
     await homing.submit_many([mail], prioritty=3)  # type: ignore[call-arg]
-    homing.submit_within(mail, None, prioritty=3)  # type: ignore[call-arg]
     homing.sync.submit(mail, prioritty=3)  # type: ignore[call-arg]
     homing.sync.send(mail, prioritty=3)  # type: ignore[call-arg]
     homing.sync.submit_many([mail], prioritty=3)  # type: ignore[call-arg]
     await homing.submit("hello")  # type: ignore[arg-type]
     await homing.submit(mail, key=5)  # type: ignore[arg-type]
     await homing.submit(mail, metadata={"a": 1})  # type: ignore[dict-item]
-    await homing.submit(mail, not_before_ms="tomorrow")  # type: ignore[arg-type]
-    Homing(on_doubt="perhaps")  # type: ignore[arg-type]
+    await homing.submit(mail, send_at="tomorrow")  # type: ignore[arg-type]
+    Homing(on_unknown="perhaps")  # type: ignore[arg-type]
 """
 
 

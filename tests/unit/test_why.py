@@ -20,7 +20,7 @@ from homing.domain.policy import Ladder, Plan, Retry, Stage
 from homing.engine.ops.labels import Label, LabelTable
 from homing.engine.ops.why import explain
 from homing.engine.route import Route
-from homing.engine.work.function_step import Assignment
+from homing.engine.work.function_step import HandlerCall
 from homing.ports import Query
 from homing.providers.stub import StubProvider
 from homing.runtime.app import Homing
@@ -191,7 +191,7 @@ def test_damage_of_the_store_is_told_with_what_is_known_nevertheless(
 
 
 def test_what_will_be_held_is_not_announced_as_an_attempt() -> None:
-    holding = replace(ROUTE, plan=replace(ROUTE.plan, on_doubt="hold"))
+    holding = replace(ROUTE, plan=replace(ROUTE.plan, on_unknown="hold"))
     doubtful = delivery(maybe_sent_at_ms=T0_MS, attempts_spent=1, due_at_ms=T0_MS + 60_000)
 
     said = told(doubtful, route=holding)
@@ -270,7 +270,7 @@ def test_a_route_that_is_gone_and_a_time_beyond_the_calendar_are_no_obstacle() -
     assert "It is pending. Attempt 1 (send) is due at 100000000000000000 ms" in text
 
 
-async def test_a_real_life_from_acceptance_to_the_desk() -> None:
+async def test_a_real_life_from_acceptance_to_a_dead_letter() -> None:
     clock, provider = ManualClock(T0_MS), StubProvider()
     homing = Homing("memory:", routes=(mail_route(provider),), worker=False, clock=clock)
     async with homing:
@@ -289,7 +289,7 @@ async def test_a_real_life_from_acceptance_to_the_desk() -> None:
         "It is pending. Attempt 2 of 7 (send) is due at 2027-01-15 08:01:00Z, in 1 min."
     )
     assert dead[-2:] == [
-        "It is failed (exhausted). All attempts of its budget are used up.",
+        "It is failed (exhausted). All 7 attempts failed.",
         "When the server works again, replay it; or dismiss it.",
     ]
 
@@ -305,14 +305,14 @@ async def explained(*ids_of: str, fail: bool) -> tuple[list[str], list[str]]:
     for name in ids_of:
 
         @homing.on("order.paid", name=name, terminal_errors=(NoSuchOrder,))
-        def handle(event: Assignment, name: str = name) -> None:
+        def handle(event: HandlerCall, name: str = name) -> None:
             if fail and name == ids_of[0]:
                 raise NoSuchOrder(f"order {event.data['order']}")
 
     async with homing:
         ticket = await homing.submit(Event("order.paid", {"order": 7}), key="k")
         await homing.engine.run_until_idle()
-        page = await homing.desk.list(Query(parent_id=ticket.delivery_id))
+        page = await homing.store.page(Query(parent_id=ticket.delivery_id))
         whole = await homing.explain(ticket.delivery_id)
         parts = [child.id for child in page.items if child.metadata["handler"] == ids_of[0]]
         return whole, [line for part in parts for line in await homing.explain(part)]
@@ -379,7 +379,7 @@ async def test_a_job_that_failed_names_its_stage_and_error() -> None:
     homing = Homing("memory:", worker=False, clock=ManualClock(T0_MS))
 
     @homing.job("report", stages=("collect", "print"), terminal_errors=(NoSuchOrder,))
-    def work(job: Assignment) -> None:
+    def work(job: HandlerCall) -> None:
         if "collect" in job.results or job.data:
             raise NoSuchOrder("order 7")
 

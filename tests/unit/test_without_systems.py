@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sysconfig
 from collections.abc import Mapping
@@ -44,11 +45,38 @@ def test_no_source_names_a_system() -> None:
     assert named == {}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("--help",), ("list", "--help"), ("config", "show"), ("doctor",)],
-    ids=" ".join,
-)
+HELP = """
+import typer
+from homing.cli.main import app
+
+def show(group, *before):
+    context = typer.Context(group, info_name=" ".join(["homing", *before]))
+    print(group.get_help(context))
+    for name, command in getattr(group, "commands", {}).items():
+        show(command, *before, name)
+
+show(typer.main.get_command(app))
+"""
+
+
+def test_no_help_names_a_system(alone: Mapping[str, str], tmp_path: Path) -> None:
+    done = run_with(alone, tmp_path, command=("-S", "-c", HELP))
+
+    assert "Usage: homing doctor" in done.stdout
+    assert not SYSTEMS.search(done.stdout)
+    assert "Plugins:" not in done.stdout
+
+
+def test_no_setting_is_of_a_system(alone: Mapping[str, str], tmp_path: Path) -> None:
+    done = run_with(alone, tmp_path, "config", "show", "--json", command=COMMAND)
+
+    names = [row["name"] for row in json.loads(done.stdout)]
+    assert "store" in names
+    assert [name for name in names if SYSTEMS.search(name) or name.isupper()] == []
+    assert {name.split(".")[1] for name in names if name.startswith("routes.")} == {"mail"}
+
+
+@pytest.mark.parametrize("words", [("config", "show"), ("doctor",)], ids=" ".join)
 def test_no_command_names_a_system(
     alone: Mapping[str, str], tmp_path: Path, words: tuple[str, ...]
 ) -> None:
@@ -57,7 +85,6 @@ def test_no_command_names_a_system(
     done = run_with(alone, tmp_path, *words, command=COMMAND)
 
     assert not SYSTEMS.search(done.stdout + done.stderr)
-    assert "Assemblies:" not in done.stdout
 
 
 def test_status_words_are_those_of_the_engine(alone: Mapping[str, str], tmp_path: Path) -> None:
@@ -65,7 +92,7 @@ def test_status_words_are_those_of_the_engine(alone: Mapping[str, str], tmp_path
 
     done = run_with(alone, tmp_path, "list", "--status", "?", command=COMMAND, code=2)
 
-    assert done.stderr.strip().endswith(f"use one of {', '.join(sorted(get_args(State)))}")
+    assert done.stderr.strip().endswith(f"must be one of {', '.join(sorted(get_args(State)))}")
 
 
 def test_the_service_names_no_system(alone: Mapping[str, str], tmp_path: Path) -> None:
@@ -75,3 +102,6 @@ def test_the_service_names_no_system(alone: Mapping[str, str], tmp_path: Path) -
             answer = served.get(path)
             assert answer.status_code == 200
             assert not SYSTEMS.search(answer.text)
+        metrics = served.get("/metrics").text
+        assert set(re.findall(r'route="([^"]*)"', metrics)) == {"events", "mail"}
+        assert set(re.findall(r'state="([^"]*)"', metrics)) == set(get_args(State))

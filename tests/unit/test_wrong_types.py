@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from homing import Attachment, Email, Event, Homing, InvalidRequest, Job, SettingsError
-from homing.build import Fact, Query
+from homing import Attachment, Email, Event, Homing, InvalidRequest, Job, Retention, SettingsError
+from homing.domain.delivery import Fact
 from homing.testing.clocks import ManualClock
 
 MAIL = Email(to="ann@example.org", subject="Booked", text="See you Monday")
@@ -39,12 +39,12 @@ OPTIONS: list[tuple[str, Any]] = [
     ("priority", None),
     ("priority", True),
     ("priority", 2.0),
-    ("not_before_ms", "tomorrow"),
-    ("not_before_ms", 1.5),
-    ("not_before_ms", datetime(2030, 1, 1)),  # noqa: DTZ001 - without a time zone on purpose
-    ("not_before_ms", 2**63),
-    ("expires_at_ms", timedelta(days=1)),
-    ("expires_at_ms", datetime(2030, 1, 1)),  # noqa: DTZ001 - without a time zone on purpose
+    ("send_at", "tomorrow"),
+    ("send_at", 1_900_000_000_000),
+    ("send_at", datetime(2030, 1, 1)),  # noqa: DTZ001 - without a time zone on purpose
+    ("send_at", datetime(1969, 1, 1, tzinfo=UTC)),
+    ("expires_at", timedelta(days=1)),
+    ("expires_at", datetime(2030, 1, 1)),  # noqa: DTZ001 - without a time zone on purpose
     ("metadata", {"a": 1}),
     ("metadata", {1: "a"}),
     ("metadata", [("a", "b")]),
@@ -72,7 +72,7 @@ async def test_an_option_of_the_wrong_type_is_refused_by_name(field: str, value:
             with pytest.raises(InvalidRequest) as refusal:
                 await getattr(homing, call)(given, **options)
             assert refusal.value.field.partition(".")[0] == field
-        assert not (await homing.desk.list(Query())).items
+        assert not (await homing.ops.list()).items
 
 
 LOOP: dict[str, Any] = {}
@@ -137,12 +137,12 @@ async def test_many_messages_are_a_list() -> None:
             assert refusal.value.field in ("messages", "message")
 
 
-async def test_times_are_milliseconds_or_datetimes_with_a_zone() -> None:
+async def test_times_are_datetimes_with_a_zone() -> None:
     async with app() as homing:
         berlin = timezone(timedelta(hours=1))
         start, end = datetime(2030, 1, 1, 12, tzinfo=berlin), datetime(2030, 1, 2, tzinfo=UTC)
-        ticket = await homing.submit(MAIL, not_before_ms=start, expires_at_ms=end)
-        delivery = await homing.desk.show(ticket.delivery_id)
+        ticket = await homing.submit(MAIL, send_at=start, expires_at=end)
+        delivery = await homing.ops.show(ticket.delivery_id)
         assert delivery.due_at_ms == 1_893_495_600_000
         assert delivery.expires_at_ms == 1_893_542_400_000
 
@@ -163,7 +163,7 @@ async def test_subclasses_of_text_are_text() -> None:
         ticket = await homing.submit(
             email, key=SafeString("k"), source=SafeString("shop"), metadata={"a": SafeString("b")}
         )
-        delivery = await homing.desk.show(ticket.delivery_id)
+        delivery = await homing.ops.show(ticket.delivery_id)
         assert (type(delivery.key), type(delivery.metadata["a"])) == (str, str)
         event = Event("invoice.paid", {SafeString("a"): SafeString("b")})
         assert (await homing.submit(event, key=SafeString("e"))).created
@@ -195,10 +195,20 @@ def test_a_url_whose_host_cannot_be_read_is_refused_by_name(scheme: str, host: s
 
 
 def test_a_misspelt_way_out_of_doubt_is_refused() -> None:
-    """It would mean `resend`, where the caller wanted to hold."""
+    """It would mean `retry`, where the caller wanted to hold."""
     for wrong in ("held", None, True):
-        with pytest.raises(SettingsError, match="on_doubt: must be one of resend, hold"):
-            Homing("memory:", provider="stub:", on_doubt=wrong)  # type: ignore[arg-type] # tested
+        with pytest.raises(SettingsError, match="on_unknown: must be one of retry, hold"):
+            Homing("memory:", provider="stub:", on_unknown=wrong)  # type: ignore[arg-type] # tested
+
+
+@pytest.mark.parametrize(
+    ("wrong", "setting"),
+    [(30.0, "retention: must be a Retention"), (Retention(key_s=-1.0), r"retention\.key_s: ")],
+)
+def test_a_wrong_retention_is_refused(wrong: Any, setting: str) -> None:
+    """It would be noticed when records are removed, or are not."""
+    with pytest.raises(SettingsError, match=setting):
+        Homing("memory:", provider="stub:", retention=wrong)
 
 
 async def test_a_path_is_a_sqlite_file(tmp_path: Path) -> None:
@@ -223,15 +233,15 @@ def test_a_decorator_without_its_brackets_is_refused() -> None:
 async def test_the_desk_names_what_is_wrong() -> None:
     async with app() as homing:
         ticket = await homing.submit(MAIL)
-        desk: Any = homing.desk
+        ops: Any = homing.ops
         with pytest.raises(InvalidRequest, match="actor: must be text"):
-            await desk.cancel(ticket.delivery_id, actor=5, reason="x")
-        with pytest.raises(InvalidRequest, match="query: must be a Query, not str"):
-            await desk.list("failed")
+            await ops.cancel(ticket.delivery_id, actor=5, reason="x")
+        with pytest.raises(InvalidRequest, match="filter: must be a DeliveryFilter, not str"):
+            await ops.list("failed")
         with pytest.raises(InvalidRequest, match="message: must be an Email"):
-            await desk.amend(ticket.delivery_id, "text", actor="ann", reason="x")
+            await ops.amend(ticket.delivery_id, "text", actor="ann", reason="x")
         with pytest.raises(InvalidRequest, match="reason: must be text"):
-            await desk.cancel(ticket.delivery_id, actor="ann", reason=None)
+            await ops.cancel(ticket.delivery_id, actor="ann", reason=None)
 
 
 REGISTRATIONS: list[tuple[str, Any]] = [
@@ -251,7 +261,7 @@ REGISTRATIONS: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("field", "value"), REGISTRATIONS)
 def test_a_handler_or_job_with_wrong_options_is_refused_by_name(field: str, value: Any) -> None:
-    def work(assignment: object) -> None: ...
+    def work(call: object) -> None: ...
 
     homing = app()
     wrong: dict[str, Any] = {field: value}

@@ -1,111 +1,98 @@
-"""`replay`, `dismiss`, `cancel`, `restore`: on one delivery, or on all that a filter chooses."""
+"""A verb on all deliveries that a filter selects: its options, dry run, progress and report."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 from msgspec import Struct
 
-from homing.cli.desk import Actor, use_on_one, who
-from homing.cli.filters import Filter
-from homing.cli.options import AsJson, Place, command
+from homing.cli.filters import filter_of_conditions
+from homing.cli.options import OptionGroup, Place
 from homing.cli.progress import counting
 from homing.cli.session import print_json, with_homing
 from homing.cli.terminal import table
-from homing.engine.ops.bulk import (
-    BULK_VERBS,
-    PROCESS_ENDED,
-    STOPPED_BY_OPERATOR,
-    BulkProgress,
-    BulkVerb,
-    Prediction,
-)
+from homing.engine.ops.bulk import PROCESS_ENDED, STOPPED_BY_OPERATOR, BulkProgress, Prediction
+from homing.engine.ops.delivery_filter import DeliveryFilter
+from homing.engine.ops.verbs import BULK, BulkVerb
 from homing.runtime.app import Homing
 
-MEANINGS: dict[BulkVerb, str] = {
-    "replay": "Try dead letters again, from their failed stage, with a new budget.",
-    "dismiss": "Close dead letters; `restore` undoes it.",
-    "cancel": "Withdraw open deliveries.",
-    "restore": "Undo dismissals and cancellations.",
-}
-# Replays load the workers and the other side, so they are paced.
-PER_SECOND: dict[BulkVerb, float] = {"replay": 10.0}
 # How many a dry run lists for people; `--json` has all.
 LISTED = 20
 LOOK_EVERY_S = 0.1
 
 
-def register(app: typer.Typer) -> None:
-    for verb in BULK_VERBS:
-        app.command(verb, help=MEANINGS[verb])(command(_verb(verb)))
+class BulkOptions(OptionGroup, frozen=True, kw_only=True):
+    """Instead of an ID: which deliveries, and how."""
+
+    conditions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="NAME=VALUE",
+            help="Instead of an ID: all deliveries that match; may be repeated. The names are"
+            " the filters of `homing list`.",
+        ),
+    ] = None
+    everything: Annotated[
+        bool | None,
+        typer.Option(
+            "--all",
+            help="Instead of a filter: all deliveries to which the verb applies, except"
+            " uncertain dead letters.",
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool | None,
+        typer.Option("--dry-run", help="Only show the result for each; change nothing."),
+    ] = None
+    per_second: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, max=1000, help="At most this many per second; 10 by default for replays."
+        ),
+    ] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many.")] = None
+
+    def is_for_one(self, delivery_id: str | None, reason: str | None) -> bool:
+        """Whether one delivery is named; exactly one way of naming must be used."""
+        if (delivery_id is not None) + bool(self.conditions) + bool(self.everything) != 1:
+            raise typer.BadParameter("give an ID, --filter or --all")
+        if reason is None and not self.dry_run:
+            raise typer.BadParameter("Missing option '--reason' / '-r'")
+        if delivery_id is not None and self.dry_run:
+            raise typer.BadParameter("--dry-run is for --filter and --all")
+        return delivery_id is not None
 
 
 class Wish(Struct, frozen=True):
     """What is to be done to which deliveries."""
 
     verb: BulkVerb
-    chosen: Filter
+    chosen: DeliveryFilter
     everything: bool
     per_second: float | None
     limit: int | None
 
 
-def _verb(verb: BulkVerb) -> Callable[..., None]:
-    def use(  # noqa: PLR0913, PLR0917 - each is an option
-        place: Place,
-        delivery_id: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
-        reason: Annotated[
-            str | None, typer.Option("--reason", "-r", help="Why; kept in the audit.")
-        ] = None,
-        actor: Actor = None,
-        conditions: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--filter",
-                metavar="NAME=VALUE",
-                help="Instead of an ID: all deliveries that match; may be repeated. The names are"
-                " the filters of `homing list`.",
-            ),
-        ] = None,
-        everything: Annotated[
-            bool,
-            typer.Option(
-                "--all",
-                help="Instead of a filter: all deliveries to which the verb applies, except"
-                " uncertain dead letters.",
-            ),
-        ] = False,
-        dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Only show the result for each; change nothing.")
-        ] = False,
-        per_second: Annotated[
-            float | None,
-            typer.Option(min=0.001, max=1000, help="At most this many per second."),
-        ] = PER_SECOND.get(verb),
-        limit: Annotated[int | None, typer.Option(min=1, help="At most this many.")] = None,
-        as_json: AsJson = False,
-    ) -> None:
-        if (delivery_id is not None) + bool(conditions) + everything != 1:
-            raise typer.BadParameter("give an ID, --filter or --all")
-        if reason is None and not dry_run:
-            raise typer.BadParameter("Missing option '--reason' / '-r'")
-        signed = who(actor, reason or "dry run")
-        if delivery_id is not None:
-            if dry_run:
-                raise typer.BadParameter("--dry-run is for --filter and --all")
-            use_on_one(place, verb, delivery_id, signed, as_json=as_json)
-            return
-        wish = Wish(verb, Filter.of(conditions or ()), everything, per_second, limit)
-        if dry_run:
-            _predict(place, wish, as_json=as_json)
-        else:
-            _act(place, wish, signed, as_json=as_json)
-
-    return use
+def use_on_many(
+    place: Place, verb: str, many: BulkOptions, signed: dict[str, str], *, as_json: bool
+) -> None:
+    """Use the verb on all that the options select, or with `--dry-run` only show its effect."""
+    [(known, bulk)] = [(name, row) for name, row in BULK.items() if name == verb]
+    wish = Wish(
+        known,
+        filter_of_conditions(many.conditions or ()),
+        bool(many.everything),
+        many.per_second or bulk.per_second,
+        many.limit,
+    )
+    if many.dry_run:
+        _predict(place, wish, as_json=as_json)
+    else:
+        _act(place, wish, signed, as_json=as_json)
 
 
 def _act(place: Place, wish: Wish, signed: dict[str, str], *, as_json: bool) -> None:
@@ -114,7 +101,7 @@ def _act(place: Place, wish: Wish, signed: dict[str, str], *, as_json: bool) -> 
     async def act(homing: Homing) -> None:
         progress = await homing.bulk.start(
             wish.verb,
-            await wish.chosen.query(homing),
+            wish.chosen,
             everything=wish.everything,
             per_second=wish.per_second,
             limit=wish.limit,
@@ -156,7 +143,7 @@ def _tell_left_out(number: int) -> None:
     if number:
         typer.echo(
             f"{number} uncertain left out because they may have arrived: ask the provider, then use"
-            " an ID or --filter because=uncertain",
+            " an ID or --filter reason=uncertain",
             err=True,
         )
 
@@ -172,16 +159,15 @@ class Item(Struct, frozen=True):
 
 def _predict(place: Place, wish: Wish, *, as_json: bool) -> None:
     async def act(homing: Homing) -> tuple[int, int, list[Item]]:
-        query = await wish.chosen.query(homing)
-        matched = await homing.bulk.count(wish.verb, query, everything=wish.everything)
+        matched = await homing.bulk.count(wish.verb, wish.chosen, everything=wish.everything)
         items: list[Item] = []
         with counting(wish.verb, min(matched, wish.limit or matched)) as show:
             async for one in homing.bulk.predict(
-                wish.verb, query, everything=wish.everything, limit=wish.limit
+                wish.verb, wish.chosen, everything=wish.everything, limit=wish.limit
             ):
                 items.append(_item(homing, one))
                 show(len(items))
-        return matched, await homing.bulk.count_left_out(wish.verb, query), items
+        return matched, await homing.bulk.count_left_out(wish.verb, wish.chosen), items
 
     matched, uncertain, items = with_homing(place, act)
     if as_json:

@@ -18,17 +18,17 @@ def register(app: typer.Typer) -> None:
 
 def compact(
     place: Place,
-    i_consent: Annotated[
+    yes: Annotated[
         bool,
-        typer.Option("--i-consent", help="Required: confirms that superseded lines are removed."),
+        typer.Option("--yes", help="Required: confirms that superseded lines are removed."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Leave only the newest line of each delivery in the queue file."""
+    """Keep only the newest line of each delivery in a queue file."""
     from homing.ports import Compacting
 
-    if not i_consent:
-        raise WrongUse("this removes the history of the queue file: confirm with --i-consent")
+    if not yes:
+        raise WrongUse("this removes the history of the queue file: confirm with --yes")
 
     async def act(homing: Homing) -> tuple[int, int]:
         if not isinstance(homing.store, Compacting):

@@ -8,7 +8,7 @@ from homing.cli.options import AsJson, Place, command
 from homing.cli.session import print_json, program
 from homing.cli.terminal import table
 
-app = typer.Typer(help="Settings.", no_args_is_help=True)
+app = typer.Typer(help="Show the settings in force.", no_args_is_help=True)
 
 
 @app.callback()

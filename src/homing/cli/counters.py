@@ -6,7 +6,6 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from homing.cli.filters import check_route
 from homing.cli.options import AsJson, Place, command
 from homing.cli.session import WrongUse, print_json, with_homing
 from homing.cli.terminal import at, table
@@ -27,13 +26,15 @@ def counters(
     route: Annotated[str | None, typer.Option(help="Of this route only.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """How many deliveries were accepted, delivered and failed over time, how many waited, and
-    times to deliver."""
+    """Numbers of deliveries over time.
+
+    How many were accepted, delivered and failed, how many waited, and times to deliver.
+    """
     if span not in (spans := get_args(Span)):
         raise WrongUse(f"--span: {span!r} is not known; use one of {', '.join(spans)}")
 
     async def act(homing: Homing) -> tuple[int, list[Point]]:
-        await check_route(homing, route)
+        await homing.ops.demand_route(route)
         now_ms = homing.engine.clock.now_ms()
         return await history(homing.store, now_ms, cast(Span, span), route)
 

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
+from homing.cli.session import WrongUse
 from homing.runtime.app import Homing
-from homing.settings import Loaded, RouteSettings, Seconds, Settings
+from homing.settings import Loaded, RouteSettings, Seconds, Settings, seconds
 from homing.settings.tree import RetrySettings, ServerSettings
 
 # Mostly successes; each name is a behaviour of the stub.
@@ -39,18 +40,25 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port.")] = 8025,
-    every: Annotated[float, typer.Option(min=0.01, help="Seconds between two mails.")] = 0.5,
+    interval: Annotated[str, typer.Option(help="The time between two mails.")] = "500ms",
 ) -> None:
-    """Start Homing on a temporary store and send mail to every kind of test address."""
+    """Start Homing on a temporary store, with traffic."""
     from homing.cli.running import run_server
     from homing.plugins.programs import Program
 
+    try:
+        interval_s = seconds(interval)
+    except ValueError as error:
+        raise WrongUse(f"--interval: {error}") from None
     with tempfile.TemporaryDirectory(prefix="homing-demo-") as folder:
         chosen = demo_settings(Path(folder), port)
         typer.echo("A demo on a temporary store; no mail is really sent", err=True)
-        typer.echo(f"Ask it, in another terminal: homing dead --store {chosen.store}", err=True)
+        typer.echo(
+            f"Ask it, in another terminal: homing list --state failed --store {chosen.store}",
+            err=True,
+        )
         program = Program(loaded=Loaded(chosen, {}))
-        run_server(program, worker=True, beside=lambda homing: _traffic(homing, every))
+        run_server(program, worker=True, beside=lambda homing: _traffic(homing, interval_s))
 
 
 def demo_settings(folder: Path, port: int) -> Settings:
@@ -65,7 +73,7 @@ def demo_settings(folder: Path, port: int) -> Settings:
     )
 
 
-async def _traffic(homing: Homing, every_s: float) -> None:
+async def _traffic(homing: Homing, interval_s: float) -> None:
     from homing.domain.message import Email
 
     for number, name in zip(itertools.count(1), itertools.cycle((*NAMES, None)), strict=False):
@@ -76,4 +84,4 @@ async def _traffic(homing: Homing, every_s: float) -> None:
             text=f"Message {number} for {', '.join(names)}.",
         )
         await homing.submit(email, key=f"demo-{number}", source="demo")
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(interval_s)

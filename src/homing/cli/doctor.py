@@ -17,7 +17,10 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(place: Place, as_json: AsJson = False) -> None:
-    """Check store, provider, templates, clock, files and worker, and say what to do."""
+    """Check the installation and say what to do.
+
+    Looks at the store, the provider, templates, the clock, files and workers.
+    """
     from homing.plugins.doctor import NO_STORE, examine
 
     with working("checking the store and the provider"):

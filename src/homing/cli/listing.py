@@ -1,4 +1,4 @@
-"""`list`, `dead`, `errors`: deliveries by filter, and dead letters by their error."""
+"""`list`, `failures`, `search`: deliveries by filter or text, and dead letters by their error."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from homing.cli.filters import DeadFilter, Filter
 from homing.cli.options import AsJson, Place, command
 from homing.cli.session import WrongUse, print_json, print_raw, view_of, views_of, with_homing
 from homing.cli.terminal import STATE_COLORS, Colored, at, table
 from homing.domain.errors import NotFound
-from homing.engine.ops.error_groups import ErrorGroup, Trend
+from homing.engine.ops.delivery_filter import DeliveryFilter
+from homing.engine.ops.failure_groups import FailureGroup, Trend
 from homing.engine.ops.views import DeliveryView
 from homing.ports import Cursor
 from homing.runtime.app import Homing
@@ -28,10 +28,10 @@ Format = Annotated[
     str | None, typer.Option("--format", help="table, json or csv; CSV contains all that match.")
 ]
 After = Annotated[
-    str | None, typer.Option("--cursor", metavar="ID", help="The page after this delivery.")
+    str | None, typer.Option("--after", metavar="ID", help="The page after this delivery.")
 ]
 Before = Annotated[
-    str | None, typer.Option("--above", metavar="ID", help="The page before this delivery.")
+    str | None, typer.Option("--before", metavar="ID", help="The page before this delivery.")
 ]
 HEAD = (
     "id",
@@ -55,43 +55,25 @@ FIRST_TO_GO = ("attempts", "route", "next", "handler", "key", "because", "create
 
 def register(app: typer.Typer) -> None:
     app.command("list")(command(list_))
-    app.command()(command(dead))
-    app.command()(command(errors))
+    app.command()(command(failures))
     app.command()(command(search))
 
 
 def list_(
     place: Place,
-    chosen: Filter,
-    cursor: After = None,
-    above: Before = None,
+    chosen: DeliveryFilter,
+    after: After = None,
+    before: Before = None,
     limit: Limit = None,
     format_: Format = None,
     as_json: AsJson = False,
 ) -> None:
-    """Deliveries, newest first."""
+    """Deliveries by filter, newest first."""
     if _is_csv(format_):
-        _export(place, chosen, _place_of(cursor, above), limit)
+        _export(place, chosen, _place_of(after, before), limit)
     else:
         as_json = as_json or format_ == "json"
-        _list(place, chosen, _place_of(cursor, above), limit or SHOWN, as_json=as_json)
-
-
-def dead(
-    place: Place,
-    chosen: DeadFilter,
-    cursor: After = None,
-    above: Before = None,
-    limit: Limit = None,
-    format_: Format = None,
-    as_json: AsJson = False,
-) -> None:
-    """The dead letters, newest first."""
-    if _is_csv(format_):
-        _export(place, chosen, _place_of(cursor, above), limit)
-    else:
-        as_json = as_json or format_ == "json"
-        _list(place, chosen, _place_of(cursor, above), limit or SHOWN, as_json=as_json)
+        _list(place, chosen, _place_of(after, before), limit or SHOWN, as_json=as_json)
 
 
 def search(
@@ -100,7 +82,7 @@ def search(
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
-    """Deliveries by an id, a recipient, a key, or words of the error of a dead letter."""
+    """Find deliveries by id, recipient, key or error."""
 
     async def act(homing: Homing) -> tuple[str, list[DeliveryView], bool]:
         found = await homing.search(text, limit or SHOWN)
@@ -134,11 +116,13 @@ class Group(Struct, frozen=True, kw_only=True):
     came_back_delivery_id: str | None
 
 
-def errors(place: Place, chosen: DeadFilter, limit: Limit = None, as_json: AsJson = False) -> None:
-    """The dead letters grouped by their error, the largest group first."""
+def failures(
+    place: Place, chosen: DeliveryFilter, limit: Limit = None, as_json: AsJson = False
+) -> None:
+    """Dead letters grouped by their error, largest group first."""
 
     async def act(homing: Homing) -> list[Group]:
-        found = await homing.desk.errors(await chosen.query(homing), limit or SHOWN)
+        found = await homing.ops.failures(chosen, limit or SHOWN)
         return [await _group(homing, group) for group in found]
 
     groups = with_homing(place, act)
@@ -163,7 +147,7 @@ def errors(place: Place, chosen: DeadFilter, limit: Limit = None, as_json: AsJso
     typer.echo(table(GROUP_HEAD, rows, first_to_go=("route", "first seen", "because", "last seen")))
 
 
-async def _group(homing: Homing, group: ErrorGroup) -> Group:
+async def _group(homing: Homing, group: FailureGroup) -> Group:
     return Group(
         count=group.count,
         route=group.route,
@@ -187,18 +171,18 @@ def _is_csv(wanted: str | None) -> bool:
 
 
 def _export(
-    place: Place, chosen: DeadFilter, seen: tuple[str, bool] | None, limit: int | None
+    place: Place, chosen: DeliveryFilter, seen: tuple[str, bool] | None, limit: int | None
 ) -> None:
     """Everything that the filter chooses, unless there is a limit, page by page."""
 
     async def act(homing: Homing) -> None:
         from homing.engine.ops.exporting import csv_head, csv_rows
 
-        query, cursor = await chosen.query(homing), await _cursor(homing, seen)
+        cursor = await _cursor(homing, seen)
         left = sys.maxsize if limit is None else limit
         print_raw(csv_head())
         while left > 0:
-            page = await homing.desk.list(query, cursor, min(left, EXPORT_PAGE))
+            page = await homing.ops.list(chosen, cursor, min(left, EXPORT_PAGE))
             print_raw(csv_rows(await views_of(homing, page.items)))
             left -= len(page.items)
             if page.next is None:
@@ -211,16 +195,20 @@ def _export(
 async def _cursor(homing: Homing, seen: tuple[str, bool] | None) -> Cursor | None:
     if seen is None:
         return None
-    one = await homing.desk.show(seen[0])
+    one = await homing.ops.show(seen[0])
     return Cursor(one.created_at_ms, one.id, newer=seen[1])
 
 
 def _list(
-    place: Place, chosen: DeadFilter, seen: tuple[str, bool] | None, limit: int, *, as_json: bool
+    place: Place,
+    chosen: DeliveryFilter,
+    seen: tuple[str, bool] | None,
+    limit: int,
+    *,
+    as_json: bool,
 ) -> None:
     async def act(homing: Homing) -> tuple[list[DeliveryView], str | None, str | None]:
-        query = await chosen.query(homing)
-        page = await homing.desk.list(query, await _cursor(homing, seen), limit)
+        page = await homing.ops.list(chosen, await _cursor(homing, seen), limit)
         ends = [None if end is None else end.delivery_id for end in (page.next, page.previous)]
         return await views_of(homing, page.items), ends[0], ends[1]
 
@@ -230,16 +218,16 @@ def _list(
         return
     typer.echo(table(HEAD, [_row(view) for view in views], first_to_go=FIRST_TO_GO))
     if following is not None:
-        typer.echo(f"(there are more: --cursor {following})", err=True)
+        typer.echo(f"(there are more: --after {following})", err=True)
 
 
-def _place_of(below: str | None, above: str | None) -> tuple[str, bool] | None:
+def _place_of(after: str | None, before: str | None) -> tuple[str, bool] | None:
     """The delivery that the page lies next to, and whether the newer side is meant."""
-    if below is not None and above is not None:
-        raise WrongUse("--above cannot be combined with --cursor")
-    if above is not None:
-        return above, True
-    return None if below is None else (below, False)
+    if after is not None and before is not None:
+        raise WrongUse("--before cannot be combined with --after")
+    if before is not None:
+        return before, True
+    return None if after is None else (after, False)
 
 
 def _row(view: DeliveryView) -> tuple[object, ...]:
@@ -261,7 +249,7 @@ def _row(view: DeliveryView) -> tuple[object, ...]:
 def _to(view: DeliveryView) -> str:
     """The recipients; of an event its type, of a job its name."""
     if not view.recipients:
-        return view.template_id or ""
+        return view.topic or ""
     shown = ", ".join(recipient.address for recipient in view.recipients[:2])
     more = len(view.recipients) - 2
     return f"{shown} and {more} more" if more > 0 else shown

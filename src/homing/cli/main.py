@@ -10,19 +10,16 @@ from typing import Annotated
 import typer
 
 from homing.cli import (
-    amending,
-    assemblies,
-    bulk,
     compacting,
     config,
     counters,
     demo,
-    desk,
     doctor,
     listing,
     mcp,
     migrating,
     plan,
+    plugins,
     reading,
     sending,
     serving,
@@ -30,29 +27,17 @@ from homing.cli import (
     showing,
     tokens,
     users,
+    verbs,
     watching,
     workers,
 )
 from homing.cli.terminal import colored
-from homing.domain.errors import HomingError, InvalidRequest
-from homing.plugins.discovery import SharedQueue
-
-# Which extra installs a package, for the error message when it is missing.
-EXTRAS = {
-    "starlette": "web",
-    "uvicorn": "web",
-    "jinja2": "smtp",
-    "icalendar": "smtp",
-    "idna": "smtp",
-    "dkim": "smtp",
-    "httpx2": "graph",
-    "psycopg": "postgres",
-    "mcp": "mcp",
-}
+from homing.domain.errors import HomingError, InvalidRequest, SharedQueue
+from homing.runtime.extras import needed_extra
 
 
 def register_standard(app: typer.Typer) -> None:
-    """What every assembly offers."""
+    """What every plugin offers."""
     for module in (
         serving,
         reading,
@@ -61,9 +46,7 @@ def register_standard(app: typer.Typer) -> None:
         counters,
         workers,
         showing,
-        bulk,
-        desk,
-        amending,
+        verbs,
         plan,
         doctor,
         migrating,
@@ -76,7 +59,7 @@ def register_standard(app: typer.Typer) -> None:
     app.add_typer(users.app, name="user")
 
 
-class Commands(assemblies.Commands):
+class Commands(plugins.Commands):
     standard = staticmethod(register_standard)
 
 
@@ -128,10 +111,10 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
+        needed = needed_extra(error)
+        if needed is None:
             _crash(error)
-        _fail(f"this needs the extra `{extra}`: pip install 'homing[{extra}]'")
+        _fail(f"this {needed}")
     except Exception as error:
         _crash(error)
 

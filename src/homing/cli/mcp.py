@@ -39,7 +39,10 @@ def mcp(
         bool, typer.Option("--allow-replay", help="Let agents replay dead letters.")
     ] = False,
 ) -> None:
-    """Tools for agents (Model Context Protocol) to inspect dead letters. Read-only by default."""
+    """Serve tools for agents (Model Context Protocol).
+
+    They inspect dead letters, and replay them only with --allow-replay.
+    """
     homing = homing_at(place)
     run = _http(place, host, port) if http else _stdio
     asyncio.run(_opened(homing, place, run, allow_replay=allow_replay))
@@ -76,6 +79,6 @@ def _http(place: Place, host: str, port: int) -> Run:
             server = mcp_server(homing, allow_replay=allow_replay)
             app = application(server, homing, settings)
             typer.echo(f"MCP on http://{host}:{listener.getsockname()[1]}/mcp", err=True)
-            await Server(app, general.stop_grace.value).live(listener)
+            await Server(app, general.shutdown_grace.value).live(listener)
 
     return run

@@ -1,14 +1,20 @@
-"""Groups of options that commands share: each is one value, and one parameter of the command."""
+"""Groups of options that commands share: each is one value, and one parameter of the command.
+
+A parameter of type `DeliveryFilter` has an option for each condition.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 from msgspec import Struct
+
+from homing.cli import filters
+from homing.engine.ops.delivery_filter import DeliveryFilter
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DeliveryId = Annotated[str, typer.Argument(metavar="ID")]
@@ -57,25 +63,42 @@ class Place(OptionGroup, frozen=True, kw_only=True):
         ]
 
 
+class _Group(NamedTuple):
+    """The options of one parameter, and what makes its value of theirs."""
+
+    options: Mapping[str, Any]
+    value: Callable[[dict[str, Any]], Any]
+
+
+def _group(kind: Any) -> _Group | None:
+    if kind is DeliveryFilter:
+        return _Group(filters.options(), filters.filter_of_options)
+    if isinstance(kind, type) and issubclass(kind, OptionGroup):
+        hints = get_type_hints(kind, include_extras=True)
+        return _Group(hints, lambda given: kind(**given))
+    return None
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """The function as typer takes it: with the options of its groups as parameters."""
     signature = inspect.signature(function, eval_str=True)
-    groups: dict[str, type[OptionGroup]] = {}
+    groups: dict[str, _Group] = {}
     parameters: list[inspect.Parameter] = []
     for name, each in signature.parameters.items():
-        if isinstance(each.annotation, type) and issubclass(each.annotation, OptionGroup):
-            groups[name] = each.annotation
+        group = _group(each.annotation)
+        if group is not None:
+            groups[name] = group
         else:
             parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
     for group in reversed(groups.values()):
         parameters += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
-            for name, hint in get_type_hints(group, include_extras=True).items()
+            for name, hint in group.options.items()
         ]
 
     def run(**given: Any) -> None:
         values = {
-            name: group(**{field: given.pop(field) for field in group.__struct_fields__})
+            name: group.value({option: given.pop(option) for option in group.options})
             for name, group in groups.items()
         }
         function(**values, **given)

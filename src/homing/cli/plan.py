@@ -45,7 +45,9 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option
     svg: Annotated[Path | None, typer.Option(help="Also draw it into this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """When attempts are made, what survives the outage, and what would become a dead letter.
+    """Show what a retry policy does in an outage.
+
+    When attempts are made, what survives, and what would become a dead letter.
 
     Without a policy, that of a route: the first one, or the one given by --route.
     """

@@ -11,10 +11,10 @@ from homing.cli.options import AsJson, Place, command
 from homing.cli.session import print_json, with_homing
 from homing.cli.terminal import STATE_COLORS, Colored, at, colored, table
 from homing.domain.delivery import State
+from homing.engine.ops.delivery_filter import facets_of
 from homing.engine.ops.inspecting import oldest_due_ms
 from homing.engine.ops.labels import ENGINE_LABELS
 from homing.engine.ops.request_counts import count_requests
-from homing.engine.ops.status_words import facets_of
 from homing.engine.process.pausing import paused_routes
 from homing.engine.process.store_report import store_warnings, why_not_writable
 from homing.engine.process.unserved import unserved_queues, unserved_text
@@ -106,8 +106,11 @@ async def counts(homing: Homing) -> list[Count]:
 
 
 def health(place: Place, as_json: AsJson = False) -> None:
-    """Exit with 0 if the store can be written, live workers serve all waiting work, no route is
-    paused and no provider fails; otherwise with 1 and the reason."""
+    """Exit with 0 if all is well, else with 1 and the reason.
+
+    All is well if the store can be written, live workers serve all waiting work, no route is
+    paused and no provider fails.
+    """
     problems, warnings = with_homing(place, _problems_and_warnings)
     if as_json:
         status = "bad" if problems else "degraded" if warnings else "ok"

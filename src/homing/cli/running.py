@@ -17,9 +17,9 @@ from homing.cli.session import demand_folder
 from homing.cli.supervising import Orphaned
 from homing.plugins.programs import Program, assemble, with_log_notices
 from homing.plugins.telemetry import Telemetry
-from homing.plugins.value import Assembly, Service
+from homing.plugins.value import Plugin, Service
 from homing.runtime import long_running
-from homing.runtime.app import Homing
+from homing.runtime.app import Homing, use_as_worker
 from homing.settings import Settings, masked
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def with_general(
 
 
 def _assemble(program: Program, *, worker: bool, scraped: bool) -> tuple[Homing, Telemetry]:
-    fields = program.assembly.log_fields
+    fields = program.plugin.log_fields
     telemetry = Telemetry(program.general, scraped=scraped, log_fields=fields)
     homing = assemble(
         program,
@@ -71,7 +71,7 @@ def run_server(
         homing,
         settings,
         metrics=telemetry.metrics(homing) or _no_metrics,
-        web=program.assembly.web,
+        web=program.plugin.web,
         service=Service(homing, program.settings, settings),
         console=console,
         program=program,
@@ -88,7 +88,7 @@ def run_server(
 
     app.router.lifespan_context = lifespan
     try:
-        serve(app, server, stop_grace_s=settings.stop_grace.value)
+        serve(app, server, shutdown_grace_s=settings.shutdown_grace.value)
     finally:
         telemetry.close()
 
@@ -116,16 +116,17 @@ def run_once(program: Program) -> None:
 def run_app(
     homing: Homing,
     settings: Settings,
-    assembly: Assembly[Any] | None = None,
+    plugin: Plugin[Any] | None = None,
     *,
     generation: int | None,
     with_parent: bool,
 ) -> None:
     """The same for a Homing of the user's own, which has its store, provider and clock."""
-    telemetry = Telemetry(settings, log_fields={} if assembly is None else assembly.log_fields)
-    if assembly is not None and assembly.work_for_app is not None:
-        assembly.work_for_app(homing, telemetry)
-    homing.use_as_worker(
+    telemetry = Telemetry(settings, log_fields={} if plugin is None else plugin.log_fields)
+    if plugin is not None and plugin.work_for_app is not None:
+        plugin.work_for_app(homing, telemetry)
+    use_as_worker(
+        homing,
         adapt=lambda route: with_log_notices(route, settings),
         generation=generation,
         observers=telemetry.observers,

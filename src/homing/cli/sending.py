@@ -6,8 +6,9 @@ import asyncio
 import base64
 import mimetypes
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -21,7 +22,9 @@ from homing.domain.message import Email
 from homing.domain.redaction import visible
 from homing.engine.ops.views import DeliveryView
 from homing.runtime.app import Homing
+from homing.settings import seconds
 
+Time: TypeAlias = datetime | timedelta | None
 Addresses = Annotated[list[str] | None, typer.Option(help="May be given several times.")]
 
 
@@ -58,12 +61,22 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
         str | None, typer.Option(help="The idempotency key: a repeated one sends nothing.")
     ] = None,
     source: Annotated[str, typer.Option(help="Which program submits it.")] = "",
+    send_at: Annotated[
+        str | None,
+        typer.Option(help="No attempt before then: 2h for in two hours, or 2027-01-31T08:00Z."),
+    ] = None,
+    expires_at: Annotated[
+        str | None, typer.Option(help="No attempt after then, written in the same way.")
+    ] = None,
     queue: Annotated[
         bool, typer.Option("--queue", help="Only store it; a worker sends it.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Store an e-mail and send it at once. After a temporary failure a worker tries again."""
+    """Store an e-mail and send it at once.
+
+    After a temporary failure a worker tries again.
+    """
     given = {
         "to": to,
         "from": sender,
@@ -81,10 +94,11 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
     if not wanted.keys() & {"to", "cc", "bcc"}:
         raise WrongUse("give a recipient: --to ann@example.org")
     email = email_from(wanted)
+    times = _time("send-at", send_at), _time("expires-at", expires_at)
     homing = homing_at(place, reading=False)
     demand_folder(homing.store)
     with working("sending"):
-        view, created = asyncio.run(_send(homing, email, key, source, queue=queue))
+        view, created = asyncio.run(_send(homing, email, key, source, times, queue=queue))
     if as_json:
         print_json({**_fields(view), "created": created})
     else:
@@ -93,11 +107,19 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
 
 
 async def _send(
-    homing: Homing, email: Email, key: str | None, source: str, *, queue: bool
+    homing: Homing,
+    email: Email,
+    key: str | None,
+    source: str,
+    times: tuple[Time, Time],
+    *,
+    queue: bool,
 ) -> tuple[DeliveryView, bool]:
     async with homing:
+        now = datetime.fromtimestamp(homing.engine.clock.now_ms() / 1000, UTC)
+        send_at, expires_at = (now + at if isinstance(at, timedelta) else at for at in times)
         act = homing.submit if queue else homing.send
-        ticket = await act(email, key=key, source=source)
+        ticket = await act(email, key=key, source=source, send_at=send_at, expires_at=expires_at)
         return await view_of(homing, ticket.delivery), ticket.created
 
 
@@ -116,6 +138,8 @@ def _sentence(view: DeliveryView, *, created: bool) -> str:
         said += f": {visible(view.last_error)}"
     if view.next_attempt_at_ms is not None and view.attempts:
         said += f"; a worker tries again at {at(view.next_attempt_at_ms)}"
+    elif view.next_attempt_at_ms is not None and view.next_attempt_at_ms > view.created_at_ms:
+        said += f"; a worker sends it at {at(view.next_attempt_at_ms)}"
     return said
 
 
@@ -131,6 +155,26 @@ def _read(path: Path, option: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InvalidRequest(f"--{option}", f"{path} cannot be read: {error.strerror}") from None
+
+
+def _time(option: str, text: str | None) -> Time:
+    """A time, or how long it is until then."""
+    if text is None:
+        return None
+    try:
+        return timedelta(seconds=seconds(text))
+    except ValueError:
+        pass
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        given = None
+    if given is None or given.tzinfo is None:
+        raise WrongUse(
+            f"--{option}: {text!r} is not a time; write 2h for in two hours, or a time with its"
+            " zone such as 2027-01-31T08:00Z"
+        )
+    return given
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -44,7 +44,7 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Accept deliveries by REST, deliver them, and show them in the operator console."""
+    """Serve REST and the console, and deliver in this process."""
     from msgspec.structs import replace
 
     from homing.cli.running import run_server, with_general
@@ -80,39 +80,39 @@ def worker(
     ] = False,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
-    """Deliver what other processes have accepted, until stopped."""
+    """Deliver what other processes have accepted."""
     from homing.cli.running import run_app, run_once, run_worker
     from homing.plugins.known import check_queues
 
     if once and (place.app is not None or processes > 1):
         raise typer.BadParameter("--once is for one process, and not for --app")
-    assembly = session.chosen.get()
+    plugin = session.chosen.get()
     if place.app is not None:
         homing = app_of(place, place.app)
         given = program(Place(config=place.config), reading=True)
         _check_time_scale(homing, given)
-        if assembly is not None:
-            check_queues(given.general, assembly.name)
+        if plugin is not None:
+            check_queues(given.general, plugin.name)
             asyncio.run(session.demand_schema(homing.store))
         if processes > 1:
-            raise typer.Exit(_run_many(place, processes, homing.stop_grace_s, generation))
-        run_app(homing, given.general, assembly, generation=generation, with_parent=with_parent)
+            raise typer.Exit(_run_many(place, processes, homing.shutdown_grace_s, generation))
+        run_app(homing, given.general, plugin, generation=generation, with_parent=with_parent)
         return
-    if assembly is not None and assembly.work_for_app is not None:
+    if plugin is not None and plugin.work_for_app is not None:
         raise session.WrongUse(
-            f"homing {assembly.name} worker runs the handlers of your application: name it with"
+            f"homing {plugin.name} worker runs the handlers of your application: name it with"
             " --app module:homing"
         )
-    if generation is not None and assembly is None:
-        raise typer.BadParameter("--generation needs --app or an assembly: mail has none")
+    if generation is not None and plugin is None:
+        raise typer.BadParameter("--generation needs --app or a plugin: mail has none")
     if once:
         run_once(program(place, generation=generation or 0))
         return
     if processes > 1:
         chosen = program(place)
-        check_queues(chosen.general, chosen.assembly.name)
+        check_queues(chosen.general, chosen.plugin.name)
         with_homing(place, _look, creates=True)
-        grace_s = chosen.general.stop_grace.value
+        grace_s = chosen.general.shutdown_grace.value
         raise typer.Exit(_run_many(place, processes, grace_s, generation))
     run_worker(program(place, generation=generation or 0), with_parent=with_parent)
 

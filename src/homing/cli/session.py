@@ -1,4 +1,4 @@
-"""What every command shares: its assembly and settings, and a Homing for reading and repairing."""
+"""What every command shares: its plugin and settings, and a Homing for reading and repairing."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ import typer
 from homing.cli.options import Place
 from homing.domain.delivery import Delivery
 from homing.domain.errors import HomingError, SettingsError, StoreCorrupt
-from homing.engine.ops.views import DeliveryView, delivery_view
-from homing.engine.work.handler_names import names_of
+from homing.engine.ops.caller import CallerOperations
+from homing.engine.ops.views import DeliveryView
 from homing.ports import InFile, Migrated, Store
 from homing.runtime.app import Homing
 
 if TYPE_CHECKING:
     from homing.plugins.programs import Program
-    from homing.plugins.value import Assembly
+    from homing.plugins.value import Plugin
 
 T = TypeVar("T")
 
 # Set by `homing NAME …`; without a name, the default mail service.
-chosen: ContextVar[Assembly[Any] | None] = ContextVar("chosen", default=None)
+chosen: ContextVar[Plugin[Any] | None] = ContextVar("chosen", default=None)
 
 
 class WrongUse(HomingError):
@@ -35,10 +35,10 @@ class WrongUse(HomingError):
 
 
 def program(place: Place, *, reading: bool = False, generation: int = 0) -> Program:
-    """The chosen assembly with its settings; a wrong one is named."""
+    """The chosen plugin with its settings; a wrong one is named."""
     if place.app is not None:
         raise typer.BadParameter("--app: this command works with what is set, not an application")
-    from homing.plugins.default import ASSEMBLY
+    from homing.plugins.default import PLUGIN
     from homing.plugins.programs import load_program
     from homing.runtime.urls import store_from_url
 
@@ -48,7 +48,7 @@ def program(place: Place, *, reading: bool = False, generation: int = 0) -> Prog
         except SettingsError as error:
             raise WrongUse(f"--store: {error.problem}") from None
     return load_program(
-        chosen.get() or ASSEMBLY,
+        chosen.get() or PLUGIN,
         place.config,
         store=place.store,
         reading=reading,
@@ -70,14 +70,14 @@ def app_of(place: Place, name: str) -> Homing:
     from homing.cli.user_app import load_app
     from homing.plugins.store import add_files
 
-    assembly = chosen.get()
-    if assembly is not None and assembly.work_for_app is None:
-        raise typer.BadParameter(f"--app is not for {assembly.name}: its code is its own")
+    plugin = chosen.get()
+    if plugin is not None and plugin.work_for_app is None:
+        raise typer.BadParameter(f"--app is not for {plugin.name}: its code is its own")
     if place.store is not None:
         raise typer.BadParameter("give either --store or --app: an application has its own store")
     homing = load_app(name)
-    if assembly is not None:
-        add_files(homing.store, homing.store_scheme, assembly)
+    if plugin is not None:
+        add_files(homing.store, homing.store_scheme, plugin)
     return homing
 
 
@@ -118,19 +118,22 @@ async def demand_schema(store: Store) -> None:
     """Refuse to open a store only to read it, or to work on it, before its schema was made."""
     from homing.plugins.store import why_missing
 
-    assembly = chosen.get()
+    plugin = chosen.get()
     problem = await why_missing(
-        store, "homing migrate" if assembly is None else f"homing {assembly.name} migrate"
+        store, "homing migrate" if plugin is None else f"homing {plugin.name} migrate"
     )
     if problem is not None:
         raise WrongUse(problem)
 
 
+def ops_of(homing: Homing) -> CallerOperations:
+    """The operations of the user of this terminal, who can read the store."""
+    return CallerOperations.of(homing.ops, sees_personal_data=True)
+
+
 async def views_of(homing: Homing, deliveries: Sequence[Delivery]) -> list[DeliveryView]:
     """Deliveries as they are shown everywhere: the status is the route's own word."""
-    handlers = await names_of(homing.store, deliveries)
-    routes = homing.engine.routes
-    return [delivery_view(d, routes.get(d.route), handlers.get(d.id)) for d in deliveries]
+    return [*await ops_of(homing).views(deliveries)]
 
 
 async def view_of(homing: Homing, delivery: Delivery) -> DeliveryView:

@@ -14,14 +14,14 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.cli.filters import address_as_stored
 from homing.cli.options import AsJson, DeliveryId, Place, command
-from homing.cli.session import print_json, view_of, with_homing
+from homing.cli.session import ops_of, print_json, view_of, with_homing
 from homing.cli.terminal import STATE_COLORS, at, colored, table
 from homing.domain.delivery import FROZEN, Content
 from homing.domain.errors import NotFound
 from homing.domain.message import Email, decode_message
 from homing.domain.redaction import visible
+from homing.engine.ops.delivery_filter import DeliveryFilter
 from homing.engine.ops.views import AttemptView, AuditView, DeliveryView, attempt_view, audit_view
 from homing.ports import Query
 from homing.runtime.app import Homing
@@ -41,9 +41,9 @@ def show(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> None
     """All fields of one delivery, and what operators did to it."""
 
     async def act(homing: Homing) -> tuple[DeliveryView, str | None, list[AuditView]]:
-        delivery = await homing.desk.show(delivery_id)
-        audit = [audit_view(fact) for fact in await homing.desk.audit(delivery_id)]
-        subject = subject_of(await homing.store.content(delivery_id))
+        delivery = await homing.ops.show(delivery_id)
+        audit = [audit_view(fact) for fact in await homing.ops.audit(delivery_id)]
+        subject = subject_of(await ops_of(homing).content(delivery_id))
         return await view_of(homing, delivery), subject, audit
 
     view, subject, audit = with_homing(place, act)
@@ -87,10 +87,10 @@ def _shown(name: str, value: Any) -> str:
 
 
 def attempts(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> None:
-    """Every attempt of a delivery, oldest first, then the scheduled one."""
+    """Every attempt of a delivery, oldest first."""
 
     async def act(homing: Homing) -> tuple[list[AttemptView], list[str]]:
-        views = [attempt_view(attempt) for attempt in await homing.desk.attempts(delivery_id)]
+        views = [attempt_view(attempt) for attempt in await homing.ops.attempts(delivery_id)]
         return views, [] if views else await _ids_of_children(homing, delivery_id)
 
     views, children = with_homing(place, act)
@@ -118,7 +118,7 @@ def attempts(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> 
 
 
 async def _ids_of_children(homing: Homing, parent_id: str) -> list[str]:
-    page = await homing.desk.list(Query(parent_id=parent_id), limit=CHILDREN_NAMED)
+    page = await ops_of(homing).page(Query(parent_id=parent_id), limit=CHILDREN_NAMED)
     ids = [child.id for child in page.items]
     return ids if page.next is None else [*ids, "…"]
 
@@ -138,16 +138,18 @@ def why(
         int, typer.Option(min=1, max=100, help="For an address: how many deliveries.")
     ] = 5,
 ) -> None:
-    """What happened to a delivery, or to mail for an address, and what comes next."""
+    """What happened to a delivery, and what comes next.
+
+    For an address: of the newest mail to it.
+    """
 
     async def act(homing: Homing) -> tuple[list[Story], bool]:
         if "@" not in what:
             return [await _story_of_id(homing, what)], False
-        address = address_as_stored(what)
-        page = await homing.desk.list(Query(recipient=address), limit=limit)
+        page = await homing.ops.list(DeliveryFilter(recipient=what), limit=limit)
         stories = [await _story(homing, item.id) for item in page.items]
         if len(stories) < limit:
-            stories += await _amended_away(homing, address, limit - len(stories))
+            stories += await _amended_away(homing, what, limit - len(stories))
         return stories, page.next is not None
 
     stories, more = with_homing(place, act)
@@ -170,10 +172,10 @@ def audit(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """What operators did to deliveries, routes and access, newest first."""
+    """What operators did, newest first."""
 
     async def act(homing: Homing) -> list[tuple[str, AuditView]]:
-        facts = await homing.desk.audit_log(limit=limit)
+        facts = await homing.ops.audit_log(limit=limit)
         return [(fact.key.rpartition("/")[0], audit_view(fact)) for fact in facts]
 
     entries = with_homing(place, act)
@@ -186,7 +188,7 @@ def audit(
 
 
 async def _story(homing: Homing, delivery_id: str) -> Story:
-    view = await view_of(homing, await homing.desk.show(delivery_id))
+    view = await view_of(homing, await homing.ops.show(delivery_id))
     return Story(delivery_id, view.status, view.state, await homing.explain(delivery_id))
 
 
@@ -203,7 +205,7 @@ async def _story_of_id(homing: Homing, delivery_id: str) -> Story:
 async def _amended_away(homing: Homing, address: str, limit: int) -> list[Story]:
     """Of mail that went to this address before it was amended, as far as it is still kept."""
     stories = []
-    for delivery_id in await homing.desk.formerly_for(address, limit):
+    for delivery_id in await homing.ops.formerly_for(address, limit):
         with contextlib.suppress(NotFound):
             story = await _story(homing, delivery_id)
             note = f"It was amended: it no longer goes to {address}."

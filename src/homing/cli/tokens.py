@@ -13,19 +13,19 @@ from homing.domain.redaction import visible
 from homing.engine.access.tokens import Role, Token
 from homing.runtime.app import Homing
 
-app = typer.Typer(help="Make, list and revoke API tokens.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and revoke API tokens.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @app.command()
 @command
-def make(
+def create(
     place: Place,
     name: Name,
     role: Annotated[str, typer.Option(help="viewer, sender, operator or admin.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a token. It is printed only once."""
+    """Create a token. It is printed only once."""
     if role not in get_args(Role):
         known = ", ".join(get_args(Role))
         raise WrongUse(f"--role: {role!r} is not a role; use one of {known}")
@@ -33,7 +33,7 @@ def make(
     async def act(homing: Homing) -> str:
         made = await homing.tokens.make(name, role)
         signed = {"actor": operator(), "reason": f"role {role}"}
-        await homing.desk.note_access("make token", f"token:{name}", **signed)
+        await homing.ops.note_access("create token", f"token:{name}", **signed)
         return made
 
     token = with_homing(place, act, creates=True)
@@ -65,7 +65,7 @@ def list_(place: Place, as_json: AsJson = False) -> None:
         print_json({"items": items})
         return
     rows = [(t.name, t.role, at(t.created_at_ms), at(used.get(t.digest))) for t in tokens]
-    typer.echo(table(("name", "role", "made", "last used"), rows))
+    typer.echo(table(("name", "role", "created", "last used"), rows))
 
 
 @app.command()
@@ -76,7 +76,7 @@ def revoke(place: Place, name: Name) -> None:
     async def act(homing: Homing) -> None:
         await homing.tokens.revoke(name)
         signed = {"actor": operator(), "reason": "homing token revoke"}
-        await homing.desk.note_access("revoke token", f"token:{name}", **signed)
+        await homing.ops.note_access("revoke token", f"token:{name}", **signed)
 
     with_homing(place, act)
     typer.echo(f"revoke: token {visible(name)} is revoked")

@@ -14,13 +14,13 @@ from homing.domain.redaction import visible
 from homing.engine.access.users import PersonRole, User
 from homing.runtime.app import Homing
 
-app = typer.Typer(help="Add, list and remove people who may sign in.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and delete people who may sign in.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @app.command()
 @command
-def add(
+def create(
     place: Place,
     name: Name,
     role: Annotated[str, typer.Option(help="viewer, operator or admin.")],
@@ -29,7 +29,10 @@ def add(
         typer.Option("--by-proxy", help="Without a password: a proxy authenticates this person."),
     ] = False,
 ) -> None:
-    """Add a person. Prompts for the password, or reads it as one line from a pipe."""
+    """Create a person who may sign in.
+
+    Prompts for the password, or reads it as one line from a pipe.
+    """
     if role not in get_args(PersonRole):
         known = ", ".join(get_args(PersonRole))
         raise WrongUse(f"--role: {role!r} is not a role; use one of {known}")
@@ -37,10 +40,10 @@ def add(
 
     async def act(homing: Homing) -> None:
         await homing.users.add(name, role, password)
-        await _note(homing, "add user", name, f"role {role}")
+        await _note(homing, "create user", name, f"role {role}")
 
     with_homing(place, act, creates=True)
-    typer.echo(f"add: {visible(name)} is {role}")
+    typer.echo(f"create: {visible(name)} is {role}")
 
 
 @app.command("list")
@@ -73,7 +76,7 @@ def list_(place: Place, as_json: AsJson = False) -> None:
         )
         for user in users
     ]
-    typer.echo(table(("name", "role", "known by", "added"), rows))
+    typer.echo(table(("name", "role", "known by", "created"), rows))
 
 
 @app.command()
@@ -105,19 +108,19 @@ def sign_out(place: Place, name: Name) -> None:
 
 @app.command()
 @command
-def remove(place: Place, name: Name) -> None:
-    """Remove a person; all their sessions end."""
+def delete(place: Place, name: Name) -> None:
+    """Delete a person; all their sessions end."""
 
     async def act(homing: Homing) -> None:
         await homing.users.remove(name)
-        await _note(homing, "remove user", name)
+        await _note(homing, "delete user", name)
 
     with_homing(place, act)
-    typer.echo(f"remove: {visible(name)} is removed")
+    typer.echo(f"delete: {visible(name)} is deleted")
 
 
 async def _note(homing: Homing, verb: str, name: str, reason: str = "by the command line") -> None:
-    await homing.desk.note_access(verb, f"user:{name}", actor=operator(), reason=reason)
+    await homing.ops.note_access(verb, f"user:{name}", actor=operator(), reason=reason)
 
 
 def _password() -> str:

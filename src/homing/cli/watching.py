@@ -31,22 +31,22 @@ def watch(
     delivery_id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="Follow this delivery until it ends.")
     ] = None,
-    every: Annotated[str, typer.Option(help="The interval between two updates.")] = "2s",
-    times: Annotated[int | None, typer.Option(min=1, help="Exit after this many updates.")] = None,
+    interval: Annotated[str, typer.Option(help="The interval between two updates.")] = "2s",
+    count: Annotated[int | None, typer.Option(min=1, help="Exit after this many updates.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the numbers of deliveries and what changes, until interrupted.
+    """Show the numbers of deliveries as they change.
 
     With an ID: what happens to that delivery. Ends with 0 once it is delivered or closed, and
     with 1 if it has failed.
     """
     try:
-        rest_s = seconds(every)
+        rest_s = seconds(interval)
     except ValueError as error:
-        raise WrongUse(f"--every: {error}") from None
+        raise WrongUse(f"--interval: {error}") from None
 
     async def act(homing: Homing) -> int:
-        looks = _looks(rest_s, times)
+        looks = _looks(rest_s, count)
         if delivery_id is None:
             await _all(homing, looks, as_json=as_json)
             return 0
@@ -59,10 +59,10 @@ def watch(
     raise typer.Exit(code)
 
 
-async def _looks(rest_s: float, times: int | None) -> AsyncIterator[int]:
+async def _looks(rest_s: float, count: int | None) -> AsyncIterator[int]:
     for number in itertools.count():
         yield number
-        if times is not None and number + 1 >= times:
+        if count is not None and number + 1 >= count:
             return
         await asyncio.sleep(rest_s)
 
@@ -94,7 +94,7 @@ async def _one(
 ) -> int:
     told: set[str] = set()
     async for _ in looks:
-        delivery = await homing.desk.show(delivery_id)
+        delivery = await homing.ops.show(delivery_id)
         view = delivery_view(delivery, homing.engine.routes.get(delivery.route))
         lines = [line for line in await homing.explain(delivery_id) if line not in told]
         told.update(lines)

@@ -20,7 +20,10 @@ def register(app: typer.Typer) -> None:
 
 
 def workers(place: Place, as_json: AsJson = False) -> None:
-    """Processes with a heartbeat, the queues they serve, and work that none of them serves."""
+    """Processes with a heartbeat, and the queues they serve.
+
+    Also how much work waits in queues that none of them serves.
+    """
 
     async def act(homing: Homing) -> tuple[list[WorkerView], dict[str, int], int]:
         engine = homing.engine

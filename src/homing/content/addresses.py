@@ -53,10 +53,12 @@ class Address(Struct, frozen=True):
 
     @property
     def domain(self) -> str:
+        """The part after the `@`."""
         return self.spec.rpartition("@")[2]
 
     @property
     def needs_smtputf8(self) -> bool:
+        """Whether only servers with SMTPUTF8 (RFC 6531) accept it."""
         return not self.spec.isascii()
 
     def __str__(self) -> str:
@@ -112,6 +114,7 @@ def is_plain(text: object) -> TypeGuard[str]:
 
 
 def quoted(text: str) -> str:
+    """A quoted string (RFC 5322, 3.2.4) of this text."""
     escaped = _TO_ESCAPE.sub(r"\\\1", text)
     return f'"{escaped}"'
 

@@ -20,7 +20,7 @@ class Senders:
         self.own = parse(own, "sender")
         self._allowed = {self.own.spec}
         for index, other in enumerate(others):
-            field = f"senders[{index}]"
+            field = f"allowed_senders[{index}]"
             if other.startswith("@"):
                 self._allowed.add(f"@{parse(f'postmaster{other}', field).domain}")
             else:
@@ -58,6 +58,6 @@ class Senders:
             raise InvalidRequest(
                 field,
                 f"is not one that this route may send as: {among};"
-                " the setting `senders` can allow others",
+                " the setting `allowed_senders` can allow others",
             )
         return address

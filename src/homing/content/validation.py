@@ -69,6 +69,7 @@ def envelope_of(email: Email) -> tuple[str, ...]:
 
 
 def check_subject(subject: object, field: str, limits: Limits) -> str:
+    """The subject; InvalidRequest if it is too long or more than one line."""
     text = require_text(subject, field)
     if len(text) > limits.subject_chars:
         raise too_large(field, len(text), limits.subject_chars, "characters")

@@ -29,9 +29,8 @@ AttemptStatus: TypeAlias = Literal[
     "route_fault",
 ]
 # When a second acceptance could happen. W1: the attempt ended between its mark and its outcome.
-# W2: it was accepted, but the outcome could not be stored. W3: its worker was paused beyond the
-# lease, after the last check of the lease and before the send.
-DoubtWindow: TypeAlias = Literal["W1", "W2", "W3"]
+# W3: its worker was paused beyond the lease, after the last check of the lease and before the send.
+DoubtWindow: TypeAlias = Literal["W1", "W3"]
 FactValue: TypeAlias = dict[str, str | int | float | bool | None]
 
 # In which states a delivery has ended, and in which it may be claimed.
@@ -169,7 +168,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     required: bool = True
     fanned_out: bool = False
     open_children: int = 0
-    # For labels: how many children wait to be tried again. The desk counts them when it shows a
+    # For labels: how many children wait to be tried again. Operations count them when it shows a
     # waiting parent; it is never stored.
     retrying_children: int = 0
     clone_of: str | None = None

@@ -9,6 +9,7 @@ HomingError
 │   ├── NotAllowed             the state or the route does not allow this verb
 │   └── Overloaded             intake is closed for now; nothing was stored
 ├── SettingsError              a setting is unknown, unused or wrong; `setting` names it
+├── SharedQueue                two installed plugins own the same queue
 ├── StoreError                 the store did not do what was asked
 │   ├── StoreFull              no room (disk, memory); nothing was stored
 │   ├── StoreUnavailable       not reachable; nothing was stored
@@ -72,6 +73,10 @@ class SettingsError(HomingError):
         super().__init__(f"{setting}: {problem}")
         self.setting = setting
         self.problem = problem
+
+
+class SharedQueue(HomingError):
+    """Two installed plugins own the same queue, and this process would work on it or fill it."""
 
 
 class StoreError(HomingError):

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 Disposition: TypeAlias = Literal["retry", "reject", "suppress", "route_fault"]
 
-# Error classes of the engine itself; providers and assemblies have their own.
+# Error classes of the engine itself; providers and plugins have their own.
 RATE_LIMITED = "rate_limited"
 TIMED_OUT = "timed_out"
 RECIPIENT_DEFERRED = "recipient_deferred"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from msgspec import Struct, field
 
 from homing.domain.delivery import FailedBecause
 from homing.domain.failure import RATE_LIMITED, Failure
 
-LONGEST_DELAY_S = 366 * 86_400.0
+DAY_S = 86_400.0
+LONGEST_DELAY_S = 366 * DAY_S
 
-OnDoubt: TypeAlias = Literal["resend", "hold"]
+OnUnknown: TypeAlias = Literal["retry", "hold"]
 OnRouteFault: TypeAlias = Literal["pause", "fail", "retry"]
 
 
@@ -133,27 +134,31 @@ class Stage(Struct, frozen=True, kw_only=True):
 class Retention(Struct, frozen=True):
     """How long each class of record is kept after its end, in seconds; None: for ever.
 
-    Open dead letters (`failed`) and their payloads stay unless the route sets a time for them.
     All plans of a route have the same times, but for `key_s` and `dead_letter_s`.
     """
 
-    delivered_s: float | None = None
-    dismissed_s: float | None = None
-    failed_s: float | None = None
-    failed_payload_s: float | None = None
-    payload_s: float | None = None
-    attempts_s: float | None = None
-    key_s: float | None = None
+    delivered_s: float | None = 30 * DAY_S
+    dismissed_s: float | None = 30 * DAY_S
+    failed_s: float | None = 90 * DAY_S
+    failed_payload_s: float | None = 90 * DAY_S
+    payload_s: float | None = 7 * DAY_S
+    attempts_s: float | None = 90 * DAY_S
+    key_s: float | None = 7 * DAY_S
     # A dead letter that a design keeps as a record of its own.
-    dead_letter_s: float | None = None
+    dead_letter_s: float | None = 90 * DAY_S
+
+    @classmethod
+    def forever(cls) -> Self:
+        """Retention that removes nothing."""
+        return cls(**dict.fromkeys(cls.__struct_fields__))
 
 
 class Plan(Struct, frozen=True, kw_only=True):
     """The rules for the deliveries of a route: everything that transitions know about it."""
 
     stages: tuple[Stage, ...]
-    on_doubt: OnDoubt = "resend"
-    # After so many sends in doubt in one cycle `resend` becomes `hold`; None: the budget bounds it.
+    on_unknown: OnUnknown = "retry"
+    # After so many sends in doubt in one cycle `retry` becomes `hold`; None: the budget bounds it.
     max_doubtful_sends: int | None = None
     on_route_fault: OnRouteFault = "pause"
     inline_counts: bool = True

@@ -1,4 +1,4 @@
-"""Records in an assembly's own layout, which a store writes in the same commit as the engine's."""
+"""Records in a plugin's own layout, which a store writes in the same commit as the engine's."""
 
 from __future__ import annotations
 

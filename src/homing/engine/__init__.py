@@ -1,1 +1,1 @@
-"""The use cases, over ports and domain: admission, worker, desk, housekeeping."""
+"""The use cases, over ports and domain: admission, worker, operations, housekeeping."""

@@ -5,35 +5,23 @@ from __future__ import annotations
 import functools
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from homing.domain.delivery import Delivery
 from homing.domain.errors import SettingsError, TerminalError
 from homing.domain.failure import TIMED_OUT, Disposition, Failure
-from homing.domain.policy import Plan, Stage
+from homing.domain.policy import Plan, Retention, Stage
 from homing.domain.redaction import redact, redact_trace
 from homing.engine.expiry import PURGED_BY_ROUTE
 from homing.engine.intake.admitted import Admitted
 from homing.engine.ops.labels import ENGINE_LABELS, LabelTable
+from homing.engine.ops.verbs import ALL_VERBS, Verb
 from homing.engine.queues import queue_in_generation, queue_name
 from homing.engine.work.steps import SendStep
 from homing.ports import LimitedProvider, Lookup, PermittedLookup, Provider, Step
-
-Verb: TypeAlias = Literal[
-    "replay",
-    "restart",
-    "resend",
-    "dismiss",
-    "restore",
-    "cancel",
-    "confirm",
-    "amend",
-    "annotate",
-]
-ALL_VERBS: frozenset[Verb] = frozenset(get_args(Verb))
 
 # Beyond the step's own time: to collect a batch, to write the mark and to write the outcome.
 LEASE_MARGIN_S = 30.0
@@ -101,7 +89,6 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     probe_every_s: float = 30.0
     needs_key: bool = False
     on_mismatch: Literal["conflict", "return_existing"] = "conflict"
-    claim_on_accept: bool = False
     admit: Callable[[Any], Admitted] = Admitted.of
     judge: Callable[[Exception | Failure, Stage], Failure] = judge_as_is
     verbs: frozenset[Verb] = ALL_VERBS
@@ -117,6 +104,12 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         queue = queue_in_generation(delivery, 0) if delivery.generation else delivery.queue
         return self._plans_by_queue.get(queue, self.plan)
 
+    def budget_of(self, delivery: Delivery) -> int:
+        """How many counted attempts the delivery has in its stage and cycle."""
+        if delivery.max_attempts is not None:
+            return delivery.max_attempts
+        return self.plan_of(delivery).stage(delivery.stage).retry.max_attempts
+
     def plan_for(self, admitted: Admitted) -> Plan:
         """The plan of a message that is being accepted."""
         return self.plans.get(admitted.plan or admitted.queue, self.plan)
@@ -130,6 +123,10 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         """The same route with each of its plans changed."""
         plans = {name: change(plan) for name, plan in self.plans.items()}
         return replace(self, plan=change(self.plan), plans=plans)
+
+    def keeping(self, retention: Retention) -> Route:
+        """The same route, whose records are kept for these times."""
+        return self.with_plans(lambda plan: replace(plan, retention=retention))
 
     def queue(self, suffix: str = "", generation: int = 0) -> str:
         """The full name of a queue of this route."""
@@ -202,6 +199,15 @@ def _check_steps(route: Route) -> None:
                 else "has a SendStep, so it must say sends=True"
             )
             raise SettingsError("routes", f"stage {stage.name!r} of route {route.name!r} {problem}")
+
+
+def check_retention(retention: object) -> None:
+    """Wrong values would show only when records are removed."""
+    if not isinstance(retention, Retention):
+        raise SettingsError("retention", f"must be a Retention, not {type(retention).__name__}")
+    for name, kept_s in asdict(retention).items():
+        if not (kept_s is None or (isinstance(kept_s, int | float) and kept_s >= 0)):
+            raise SettingsError(f"retention.{name}", "must be a number of seconds, or None")
 
 
 def _check_retention(route: Route) -> None:

@@ -1,23 +1,24 @@
-"""The tools: their arguments and answers. They use only the operator's desk."""
+"""The tools: their arguments and answers. They use only the operations of their caller."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from homing.content.characters import check_label
-from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
+from homing.engine.ops.caller import CallerOperations
+from homing.engine.ops.delivery_filter import DeliveryFilter, filter_from
+from homing.engine.ops.masking import HIDDEN
 from homing.engine.ops.request_counts import count_requests
-from homing.engine.ops.views import DeliveryView, attempt_view, audit_view, delivery_view
+from homing.engine.ops.views import DeliveryView, attempt_view, audit_view
 from homing.engine.process.pausing import paused_routes
 from homing.engine.process.unserved import unserved_queues
-from homing.engine.work.handler_names import names_of
 from homing.mcp.redacted import payload_of, redacted
-from homing.ports import Cursor, Facet, Query
+from homing.ports import Cursor, Query
 from homing.runtime.app import Homing
 
 NOTICE = (
@@ -50,62 +51,59 @@ _LISTED = (
 
 
 class DeadLetterTools:
+    """Each tool reads by the operations of its caller, and so as the caller may see deliveries."""
+
     def __init__(self, homing: Homing, *, allow_replay: bool) -> None:
         self._homing = homing
         self.allow_replay = allow_replay
 
     async def list_events(
-        self,
-        limit: int,
-        cursor: str | None,
-        route: str | None,
-        event_type: str | None,
-        error_class: str | None,
+        self, ops: CallerOperations, limit: int, cursor: str | None, conditions: Mapping[str, str]
     ) -> dict[str, Any]:
-        query = Query(
-            route=route,
-            topic=event_type,
-            error_class=error_class,
-            facets=(Facet(state="failed"),),
-            top_only=True,
-        )
+        """Dead letters that match the conditions of a filter, by name."""
+        query = await ops.query(filter_from({**conditions, "state": "failed"}))
         after = None
         if cursor is not None:
-            last = await self._homing.desk.show(cursor)
+            last = await ops.show(cursor)
             after = Cursor(last.created_at_ms, last.id)
-        page = await self._homing.desk.list(query, after, min(max(limit, 1), MOST_LISTED))
-        counted = await self._homing.store.count(query)
-        shown = await self._shown(page.items)
+        page = await ops.page(query, after, min(max(limit, 1), MOST_LISTED))
+        shown = [_fields(view) for view in await ops.views(page.items)]
         return _answer(
             {
                 "events": [_short(each) for each in shown],
-                "total": sum(counted.values()),
+                "total": await ops.count(query),
                 "next_cursor": None if page.next is None else page.next.delivery_id,
             }
         )
 
-    async def detail(self, event_id: str) -> dict[str, Any]:
+    async def detail(self, ops: CallerOperations, event_id: str) -> dict[str, Any]:
         """Also of one that is no longer a dead letter: a replay is followed by a look at it."""
-        desk = self._homing.desk
-        event = await desk.show(event_id)
-        handlers = (await desk.list(Query(parent_id=event_id), limit=MOST_HANDLERS)).items
-        [shown, *rows] = await self._shown([event, *handlers])
-        content = await self._homing.store.content(event_id)
+        event = await ops.show(event_id)
+        handlers = (await ops.page(Query(parent_id=event_id), limit=MOST_HANDLERS)).items
+        [shown, *rows] = [_fields(view) for view in await ops.views([event, *handlers])]
         attempts = [
             {"handler": named["handler"], **_with_times(attempt_view(attempt))}
             for row, named in zip((event, *handlers), (shown, *rows), strict=True)
-            for attempt in await desk.attempts(row.id)
+            for attempt in await ops.attempts(row.id)
         ]
         answer = {
             "event": shown,
             "handlers": [_short(row) for row in rows],
             "attempts": attempts,
-            "audit": [_with_times(audit_view(each)) for each in await desk.audit(event_id)],
+            "audit": [_with_times(audit_view(each)) for each in await ops.audit(event_id)],
         }
-        return {**_answer(answer), "payload": payload_of(content)}
+        payload: Any = HIDDEN
+        if ops.sees_personal_data:
+            payload = payload_of(await ops.content(event_id))
+        return {**_answer(answer), "payload": payload}
 
     async def replay(
-        self, event_id: str, replayed_by: str, reason: str, generation: int | None
+        self,
+        ops: CallerOperations,
+        event_id: str,
+        replayed_by: str,
+        reason: str,
+        generation: int | None,
     ) -> dict[str, Any]:
         if not self.allow_replay:
             raise NotAllowed("this server is read-only; start it with --allow-replay")
@@ -113,49 +111,44 @@ class DeadLetterTools:
             check_label(text, field)
             if not text.strip():
                 raise InvalidRequest(field, "must not be blank")
-        after = await self._homing.desk.replay(
+        after = await ops.replay(
             event_id, actor=f"{replayed_by} (mcp)", reason=reason, generation=generation
         )
-        [shown] = await self._shown([after])
-        return _answer({"event": shown})
+        [view] = await ops.views([after])
+        return _answer({"event": _fields(view)})
 
-    async def why(self, what: str) -> dict[str, Any]:
+    async def why(self, ops: CallerOperations, what: str) -> dict[str, Any]:
         if "@" not in what:
-            return _answer({"stories": [await self._story(what)]})
-        page = await self._homing.desk.list(Query(recipient=what), limit=MOST_STORIES)
+            return _answer({"stories": [await _story(ops, what)]})
+        page = await ops.list(DeliveryFilter(recipient=what), limit=MOST_STORIES)
         if not page.items:
             raise NotFound("no mail for this address found")
-        return _answer({"stories": [await self._story(each.id) for each in page.items]})
+        return _answer({"stories": [await _story(ops, each.id) for each in page.items]})
 
     async def stats(self) -> dict[str, Any]:
-        store, liveness = self._homing.store, self._homing.engine.liveness
-        await liveness.look()
+        engine = self._homing.engine
+        await engine.liveness.look()
         routes: dict[str, dict[str, int]] = {}
-        for (route, state), number in sorted((await count_requests(store)).items()):
+        for (route, state), number in sorted((await count_requests(engine.store)).items()):
             routes.setdefault(route, {})[state] = number
         return _answer(
             {
                 "deliveries_by_route_and_state": routes,
-                "paused_routes": sorted(await paused_routes(store)),
-                "live_workers": len(liveness.workers),
-                "unserved": await unserved_queues(store, liveness),
+                "paused_routes": sorted(await paused_routes(engine.store)),
+                "live_workers": len(engine.liveness.workers),
+                "unserved": await unserved_queues(engine.store, engine.liveness),
             }
         )
 
-    async def _story(self, event_id: str) -> dict[str, Any]:
-        return {"event_id": event_id, "lines": await self._homing.explain(event_id)}
 
-    async def _shown(self, deliveries: Sequence[Delivery]) -> list[dict[str, Any]]:
-        routes = self._homing.engine.routes
-        handlers = await names_of(self._homing.store, deliveries)
-        views = (delivery_view(d, routes.get(d.route), handlers.get(d.id)) for d in deliveries)
-        return [_fields(view) for view in views]
+async def _story(ops: CallerOperations, event_id: str) -> dict[str, Any]:
+    return {"event_id": event_id, "lines": [*await ops.explain(event_id)]}
 
 
 def _fields(view: DeliveryView) -> dict[str, Any]:
     """In the words of the tools, with times that can be read."""
     fields = _with_times(view)
-    named = {"event_id": fields.pop("delivery_id"), "event_type": fields.pop("template_id")}
+    named = {"event_id": fields.pop("delivery_id"), "event_type": fields.pop("topic")}
     return {**named, **fields}
 
 

@@ -11,10 +11,9 @@ from homing.domain.errors import InvalidRequest, SettingsError
 from homing.domain.failure import Failure
 from homing.domain.policy import Stage
 from homing.engine.route import Route, classify_exception
-from homing.plugins.value import Assembly, NoSettings, Service, Setup
+from homing.plugins.value import NoSettings, Plugin, Service, Setup
 from homing.ports import Finding
 from homing.runtime.mail_route import mail_route
-from homing.runtime.urls import sends_nowhere
 from homing.settings.tree import LimitSettings
 
 if TYPE_CHECKING:
@@ -24,13 +23,13 @@ if TYPE_CHECKING:
 def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
     """The mail route with the templates and limits that are set."""
     general, provider = setup.general, setup.provider
-    if setup.working and general.sender is None and not sends_nowhere(general.provider):
+    if setup.working and general.sender is None and not setup.sends_nowhere:
         raise SettingsError("sender", "is required: the address that mail comes from")
     try:
         route = mail_route(
             provider,
             sender=general.sender,
-            senders=general.senders,
+            allowed_senders=general.allowed_senders,
             catalog=general.templates,
             limits=_limits(general.limits),
             dkim=setup.dkim,
@@ -73,7 +72,7 @@ def _limits(given: LimitSettings) -> Limits:
     )
 
 
-ASSEMBLY = Assembly(
+PLUGIN = Plugin(
     name="default",
     about="The mail service of `homing serve`.",
     settings=NoSettings,

@@ -9,6 +9,8 @@ import stat
 from collections.abc import Awaitable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from homing.domain.errors import HomingError, SettingsError, StoreError
 from homing.engine.ops.advice import setup_advice, with_advice
 from homing.engine.process.alerts import RESTORED
@@ -16,7 +18,7 @@ from homing.engine.process.liveness import WORKER
 from homing.engine.process.pausing import BY_FAULT, paused_routes
 from homing.engine.process.store_report import damage_met, why_not_writable
 from homing.engine.process.unserved import unserved_queues, unserved_text
-from homing.plugins.default import ASSEMBLY as DEFAULT
+from homing.plugins.default import PLUGIN as DEFAULT
 from homing.plugins.discovery import all_installed
 from homing.plugins.known import shared_queues
 from homing.plugins.programs import Program, assemble
@@ -27,6 +29,7 @@ from homing.runtime.app import Homing
 from homing.runtime.clock import SystemClock
 from homing.runtime.urls import journal_for
 from homing.settings import Settings, masked, span
+from homing.settings.durations import Term
 from homing.stores.files import file_findings
 
 PATIENCE_S = 15.0
@@ -67,7 +70,7 @@ async def examine_running(program: Program, homing: Homing) -> list[Finding]:
 async def _with_opened(findings: list[Finding], homing: Homing, program: Program) -> list[Finding]:
     opened = await _opened(homing, program)
     if not any(finding.check == "store" for finding in (*findings, *opened)):
-        findings.append(Finding("store", "good", "opened; it is as durable as it must be"))
+        findings.append(Finding("store", "good", "opened; durability settings are safe"))
     return [*findings, *(finding for finding in opened if finding not in findings)]
 
 
@@ -87,7 +90,7 @@ def _failed(check: str, error: Exception) -> Finding:
 
 def _surroundings(program: Program) -> list[Finding]:
     general = program.general
-    return [*_assemblies(general), *_files(general), *_secrets(program), *_keys(general)]
+    return [*_plugins(general), *_files(general), *_secrets(program), *_keys(general)]
 
 
 async def _parts(program: Program, homing: Homing) -> list[Finding]:
@@ -113,9 +116,17 @@ async def _opened(homing: Homing, program: Program) -> list[Finding]:
         ]
     findings += await _checked("store", _noticed(store, clock))
     service = Service(homing, program.settings, program.general)
-    for check in program.assembly.checks:
-        findings += await _checked("assembly", check(service))
-    return findings
+    for check in program.plugin.checks:
+        findings += await _checked("plugin", check(service))
+    return [*findings, *_retention(homing)]
+
+
+def _retention(homing: Homing) -> Iterator[Finding]:
+    """How long each route keeps what, by the names of the settings."""
+    for name in homing.engine.workers:
+        kept = asdict(homing.engine.routes[name].plan.retention)
+        terms = (f"{record.removesuffix('_s')} {Term(kept_s)}" for record, kept_s in kept.items())
+        yield Finding("retention", "good", f"{name} keeps {', '.join(terms)}")
 
 
 async def _noticed(store: Store, clock: Clock) -> list[Finding]:
@@ -131,14 +142,14 @@ async def _noticed(store: Store, clock: Clock) -> list[Finding]:
     ]
 
 
-def _assemblies(general: Settings) -> Iterator[Finding]:
+def _plugins(general: Settings) -> Iterator[Finding]:
     for problem in (*all_installed().broken, *shared_queues(general)):
-        yield Finding("assembly", "bad", str(problem))
+        yield Finding("plugin", "bad", str(problem))
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
     """Files with addresses and payloads are readable by their owner alone, and writable."""
-    for name in (settings.log.alerts, settings.log.deliveries, settings.journal):
+    for name in (settings.log.alert_file, settings.log.delivery_file, settings.journal):
         if name is not None:
             yield from file_findings(Path(name))
 
@@ -241,7 +252,7 @@ async def _workers(homing: Homing, program: Program) -> list[Finding]:
     alive = len(await homing.engine.live_workers())
     detail = f"{alive} process(es) alive"
     if not alive:
-        named = "" if program.assembly is DEFAULT else f"{program.assembly.name} "
+        named = "" if program.plugin is DEFAULT else f"{program.plugin.name} "
         detail = f"no worker is alive: start `homing {named}serve` or `homing {named}worker`"
     findings = [Finding("worker", "good" if alive else "warning", detail)]
     for queue, number in (await unserved_queues(homing.store, liveness)).items():

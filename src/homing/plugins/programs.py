@@ -16,13 +16,13 @@ from homing.engine.work.handlers import EVENT_ROUTE
 from homing.engine.work.providers import providers_of
 from homing.observers import DELIVERY_LOG, SENTRY
 from homing.observers.route_notices import RouteNotices
-from homing.plugins.default import ASSEMBLY as DEFAULT
-from homing.plugins.discovery import offered, package_of
+from homing.plugins.default import PLUGIN as DEFAULT
 from homing.plugins.known import environ_of, known_layouts, known_routes, routes_as_set
 from homing.plugins.store import store_for
-from homing.plugins.value import Assembly, Setup
+from homing.plugins.value import Plugin, Setup
 from homing.ports import Alarm, Notifier, Observer, Provider, StaysLocal, Store
 from homing.runtime.app import Homing
+from homing.runtime.entry_points import offered, package_of
 from homing.runtime.mail_route import DEFAULT_SENDER
 from homing.runtime.urls import provider_from_url, sends_nowhere
 from homing.settings import (
@@ -40,29 +40,30 @@ from homing.settings.own_names import shown_own
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """An assembly with the settings that it runs with.
+    """A plugin with the settings that it runs with.
 
     `reading`: its deliveries are only read and repaired, so required settings may be missing.
     """
 
     loaded: Loaded
-    assembly: Assembly[Any] = DEFAULT
+    plugin: Plugin[Any] = DEFAULT
     own: Own[Any] | None = None
     reading: bool = False
     generation: int = 0
 
     @property
     def general(self) -> Settings:
+        """Those of all plugins."""
         return self.loaded.settings
 
     @property
     def settings(self) -> Any:
-        """The assembly's own."""
-        return self.assembly.settings() if self.own is None else self.own.settings
+        """The plugin's own."""
+        return self.plugin.settings() if self.own is None else self.own.settings
 
 
 def load_program(
-    assembly: Assembly[Any] = DEFAULT,
+    plugin: Plugin[Any] = DEFAULT,
     config: Path | None = None,
     *,
     store: str | None = None,
@@ -71,19 +72,17 @@ def load_program(
 ) -> Program:
     """Read the file and the environment; a wrong setting is named. `store` overrides theirs."""
     loaded = load(config)
-    environ = environ_of(assembly)
-    own = load_own(assembly.settings, assembly.prefixes, environ=environ, demand=not reading)
-    if assembly.defaults is not None:
-        loaded = loaded.with_defaults(assembly.defaults(own.settings))
-    if assembly.general is not None:
-        general = assembly.general(own.settings, loaded.settings)
+    environ = environ_of(plugin)
+    own = load_own(plugin.settings, plugin.prefixes, environ=environ, demand=not reading)
+    if plugin.defaults is not None:
+        loaded = loaded.with_defaults(plugin.defaults(own.settings))
+    if plugin.general is not None:
+        general = plugin.general(own.settings, loaded.settings)
         loaded = replace(loaded, settings=general)
     if store is not None:
         origins = {**loaded.origins, "store": "--store"}
         loaded = replace(loaded, settings=replace(loaded.settings, store=store), origins=origins)
-    return Program(
-        loaded=loaded, assembly=assembly, own=own, reading=reading, generation=generation
-    )
+    return Program(loaded=loaded, plugin=plugin, own=own, reading=reading, generation=generation)
 
 
 def build(
@@ -108,30 +107,30 @@ def assemble(
     notifiers: Sequence[Notifier] = (),
     alarm: Alarm | None = None,
 ) -> Homing:
-    """A Homing with the routes of this assembly; those of the others are read and repaired.
+    """A Homing with the routes of this plugin; those of the others are read and repaired.
 
-    If it accepts or delivers, it must be the only assembly that owns its queues: SharedQueue.
+    If it accepts or delivers, it must be the only plugin that owns its queues: SharedQueue.
     """
-    general, assembly = program.general, program.assembly
+    general, plugin = program.general, program.plugin
     check(general)
-    store = store_for(general, assembly)
+    store = store_for(general, plugin)
     setup = _setup(program, store)
-    routes = routes_as_set(assembly, setup)
+    routes = routes_as_set(plugin, setup)
     reading = program.reading or not (accepts or worker)
-    others = known_routes(general, own=assembly.name, worked=routes, reading=reading)
+    others = known_routes(general, own=plugin.name, worked=routes, reading=reading)
     known = _known(others, routes)
     _check_names(general, [*routes, *known])
     if not program.reading:
         _check_time_scale(general, routes)
-    if assembly.notices is not None:
-        notifiers = [RouteNotices(assembly.notices(setup)), *notifiers]
+    if plugin.notices is not None:
+        notifiers = [RouteNotices(plugin.notices(setup)), *notifiers]
     return Homing(
         store,
         routes=[with_log_notices(route, general) for route in routes],
         known=known,
-        layouts={**known_layouts(), **assembly.layouts},
-        worker_commands=_worker_commands({**others, assembly.name: routes}),
-        route_owner=_owner(assembly) if worker else None,
+        layouts={**known_layouts(), **plugin.layouts},
+        worker_commands=_worker_commands({**others, plugin.name: routes}),
+        route_owner=_owner(plugin) if worker else None,
         worker=worker,
         generation=program.generation,
         journal=general.journal,
@@ -139,14 +138,14 @@ def assemble(
         notifiers=notifiers,
         alarm=alarm,
         time_scale=general.time_scale,
-        stop_grace_s=general.stop_grace.value,
+        shutdown_grace_s=general.shutdown_grace.value,
     )
 
 
 def routes_of(program: Program) -> list[Route]:
     """The routes that this program works on, as they are in force."""
     check(program.general)
-    return routes_as_set(program.assembly, _setup(program))
+    return routes_as_set(program.plugin, _setup(program))
 
 
 def settings_in_force(program: Program) -> list[tuple[str, str, str]]:
@@ -195,11 +194,11 @@ def _known(others: Mapping[str, Sequence[Route]], worked: Sequence[Route]) -> li
     ]
 
 
-def _worker_commands(by_assembly: Mapping[str, Sequence[Route]]) -> dict[str, str]:
+def _worker_commands(by_plugin: Mapping[str, Sequence[Route]]) -> dict[str, str]:
     """By route. Events are left out: their handlers are those of an application."""
     return {
         route.name: "homing worker" if name == DEFAULT.name else f"homing {name} worker"
-        for name, routes in by_assembly.items()
+        for name, routes in by_plugin.items()
         for route in routes
         if route.name != EVENT_ROUTE
     }
@@ -222,9 +221,9 @@ def _check_time_scale(settings: Settings, routes: Sequence[Route]) -> None:
             raise SettingsError("time_scale", problem)
 
 
-def _owner(assembly: Assembly[Any]) -> str:
-    entry = offered().get(assembly.name)
-    return f"assembly {assembly.name!r}" + (f" (package {package_of(entry)})" if entry else "")
+def _owner(plugin: Plugin[Any]) -> str:
+    entry = offered("homing.plugins").get(plugin.name)
+    return f"plugin {plugin.name!r}" + (f" (package {package_of(entry)})" if entry else "")
 
 
 def with_log_notices(route: Route, settings: Settings) -> Route:
@@ -232,7 +231,7 @@ def with_log_notices(route: Route, settings: Settings) -> Route:
 
     def with_notices(plan: Plan) -> Plan:
         delivered, failed = plan.notify_on_delivered, plan.notify_on_failed
-        if settings.log.deliveries is not None and DELIVERY_LOG not in delivered:
+        if settings.log.delivery_file is not None and DELIVERY_LOG not in delivered:
             delivered += (DELIVERY_LOG,)
         if settings.telemetry.sentry_dsn is not None and SENTRY not in failed:
             failed += (SENTRY,)

@@ -1,37 +1,37 @@
-"""The store of a program, with the SQL files of its assembly."""
+"""The store of a program, with the SQL files of its plugin."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from homing.domain.errors import NotAllowed, SettingsError
-from homing.plugins.value import Assembly
+from homing.plugins.value import Plugin
 from homing.ports import InFile, Migrated, ReadsViews, Store, TakesSqlFiles
 from homing.runtime.urls import scheme_of, store_from_url
 from homing.settings import Settings
 
 
-def store_for(general: Settings, assembly: Assembly[Any]) -> Store:
+def store_for(general: Settings, plugin: Plugin[Any]) -> Store:
     """Nothing is opened yet; opening applies the files."""
     store = store_from_url(general.store)
-    add_files(store, scheme_of(general.store), assembly)
+    add_files(store, scheme_of(general.store), plugin)
     return store
 
 
-def add_files(store: Store, scheme: str, assembly: Assembly[Any]) -> None:
-    """The SQL files of an assembly for a store of this scheme; called before it is opened."""
-    package = assembly.sql_files.get(scheme)
+def add_files(store: Store, scheme: str, plugin: Plugin[Any]) -> None:
+    """The SQL files of a plugin for a store of this scheme; called before it is opened."""
+    package = plugin.sql_files.get(scheme)
     if package is not None:
         if not isinstance(store, TakesSqlFiles):
-            raise SettingsError("store", f"takes no SQL files, and {assembly.name} has some")
-        store.add_sql_files(assembly.name, package)
+            raise SettingsError("store", f"takes no SQL files, and {plugin.name} has some")
+        store.add_sql_files(plugin.name, package)
 
 
 async def read_view(store: Store, query: str, *given: object) -> list[dict[str, Any]]:
     """The rows of a query on the views that the SQL files make; StoreError if that fails."""
     if not isinstance(store, ReadsViews):
         raise NotAllowed(
-            "HOMING_STORE names a store whose views cannot be read: the guide of the assembly says"
+            "HOMING_STORE names a store whose views cannot be read: the guide of the plugin says"
             " which stores it supports"
         )
     return await store.read_view(query, *given)

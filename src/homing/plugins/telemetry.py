@@ -38,11 +38,11 @@ class Telemetry:
         """`scraped`: this program has a page for a scraper. What is off is not even imported."""
         log, telemetry = settings.log, settings.telemetry
         configure(log.level, log.format, log_fields)
-        self.alarm = AlertLog(None if log.alerts is None else Path(log.alerts))
+        self.alarm = AlertLog(None if log.alert_file is None else Path(log.alert_file))
         self.observers: list[Observer] = [LogObserver(log.level, log.format, log_fields)]
         self.notifiers: list[Notifier] = [self.alarm]
-        if log.deliveries is not None:
-            self.notifiers.append(DeliveryLog(Path(log.deliveries)))
+        if log.delivery_file is not None:
+            self.notifiers.append(DeliveryLog(Path(log.delivery_file)))
         self._homing: tuple[Homing, asyncio.AbstractEventLoop] | None = None
         self._prometheus = _prometheus() if scraped and telemetry.prometheus else None
         self._otlp = _otlp(telemetry, self._snapshot_from_thread)
@@ -118,7 +118,8 @@ def _otlp(
 
         return OtlpTelemetry(telemetry.otlp, telemetry.otlp_endpoint, stands=stands)
     except ImportError as error:
-        raise _missing("telemetry.otlp", "otel") from error
+        extra = "otel-grpc" if telemetry.otlp == "grpc" else "otel"
+        raise _missing("telemetry.otlp", extra) from error
 
 
 def _sentry(dsn: str) -> SentryReports:

@@ -1,6 +1,6 @@
-"""`Assembly`: one value that adds an application to Homing's programs.
+"""`Plugin`: one value that adds an application to Homing's programs.
 
-A package registers it in the entry-point group `homing.assemblies`; `homing NAME serve`,
+A package registers it in the entry-point group `homing.plugins`; `homing NAME serve`,
 `homing NAME worker` and the other commands are derived from the value.
 """
 
@@ -35,7 +35,7 @@ NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
 class NoSettings(Struct, frozen=True):
-    """For an assembly that has no settings of its own."""
+    """For a plugin that has no settings of its own."""
 
 
 Sign: TypeAlias = Callable[[bytes], bytes]
@@ -43,9 +43,9 @@ Sign: TypeAlias = Callable[[bytes], bytes]
 
 
 class Setup(Struct, Generic[S], frozen=True):
-    """What an assembly makes its routes and notice writers from.
+    """What a plugin makes its routes and notice writers from.
 
-    `settings` are its own, `general` those of all assemblies (`HOMING_*`), `provider` that of
+    `settings` are its own, `general` those of all plugins (`HOMING_*`), `provider` that of
     `HOMING_PROVIDER`. With `working` False the routes are only read and repaired:
     required settings may be missing, and the provider sends nothing. `generation` is that of
     this process's code (`homing NAME worker --generation N`). `store` is that of the program, for
@@ -63,9 +63,14 @@ class Setup(Struct, Generic[S], frozen=True):
     def sender(self) -> str:
         """The From address; required in a program that sends."""
         given = self.general.sender
-        if given is None and self.working and not sends_nowhere(self.general.provider):
+        if given is None and self.working and not self.sends_nowhere:
             raise SettingsError("sender", "is required: the address that mail comes from")
         return given or DEFAULT_SENDER
+
+    @property
+    def sends_nowhere(self) -> bool:
+        """Whether the provider is one for tests, which sends nothing."""
+        return sends_nowhere(self.general.provider)
 
     @property
     def sign(self) -> Sign | None:
@@ -84,11 +89,16 @@ class Setup(Struct, Generic[S], frozen=True):
 
 
 class Service(Struct, Generic[S], frozen=True):
-    """A running assembly, for its web handlers, commands and checks."""
+    """A running plugin, for its web handlers, commands and checks."""
 
     homing: Homing
     settings: S
     general: Settings
+
+    @property
+    def sender(self) -> str:
+        """The From address, or that of tests where none is set."""
+        return self.general.sender or DEFAULT_SENDER
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
@@ -140,7 +150,7 @@ they are known."""
 
 
 class Web(Struct, frozen=True, kw_only=True):
-    """The web endpoints of an assembly. `standard`: also serve `/api/v1`, health and metrics."""
+    """The web endpoints of a plugin. `standard`: also serve `/api/v1`, health and metrics."""
 
     access: Access
     endpoints: tuple[Endpoint, ...] = ()
@@ -158,13 +168,13 @@ Check: TypeAlias = Callable[[Service[Any]], Awaitable[Sequence[Finding]]]
 """A check for `doctor`: it gives findings and changes nothing."""
 
 
-class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
+class Plugin(Struct, Generic[S], frozen=True, kw_only=True):
     """An application built from Homing's parts.
 
     `settings` is a Struct whose fields name their own environment variables (`env`); each has
     a default, so that routes can be made for reading where nothing is configured. An unknown
     variable that begins with one of `prefixes` is an error. `environ` may add to the variables of
-    the process, from a file of the assembly. `general` may derive store, provider and server from
+    the process, from a file of the plugin. `general` may derive store, provider and server from
     these settings; `defaults` returns default values of general settings, by name (`store`,
     `server.port`). `sql_files` names, by the scheme of the store, a package of SQL files that are
     applied after the store's own, in the order of the times in their names
@@ -193,10 +203,10 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise ValueError(f"assembly {self.name!r}: a name has small letters, digits and -")
+            raise ValueError(f"plugin {self.name!r}: a name has small letters, digits and -")
         for each in fields(self.settings):
             if each.default is NODEFAULT and each.default_factory is NODEFAULT:
-                raise ValueError(f"assembly {self.name}: setting {each.name} has no default")
+                raise ValueError(f"plugin {self.name}: setting {each.name} has no default")
         for variable in (*own_names(self.settings), *self.prefixes):
             if variable.startswith("HOMING_"):
-                raise ValueError(f"assembly {self.name}: {variable}: HOMING_ is for all assemblies")
+                raise ValueError(f"plugin {self.name}: {variable}: HOMING_ is for all plugins")

@@ -172,9 +172,9 @@ class Migrated(Protocol):
 
 @runtime_checkable
 class TakesSqlFiles(Protocol):
-    """A store that applies the SQL files of an assembly, after its own migrations."""
+    """A store that applies the SQL files of a plugin, after its own migrations."""
 
-    def add_sql_files(self, assembly: str, package: str) -> None:
+    def add_sql_files(self, plugin: str, package: str) -> None:
         """Apply the files of this package at `open`; called before it."""
 
 
@@ -195,7 +195,7 @@ class Compacting(Protocol):
 
 
 class AcceptedLog(Protocol):
-    """A log outside the store, in which an assembly records what was accepted."""
+    """A log outside the store, in which a plugin records what was accepted."""
 
     def receipt_of(self, delivery: Delivery) -> Receipt | None:
         """Evidence that it was accepted. Called in a thread of the store, under its lock."""
@@ -234,7 +234,7 @@ class Seen(Struct, frozen=True):
 
 @runtime_checkable
 class WritesLayouts(Protocol):
-    """A store that writes an assembly's own records in the same commit as the engine's."""
+    """A store that writes a plugin's own records in the same commit as the engine's."""
 
     def show(self, projection: Projection) -> None:
         """Write these records from now on; called before `open`."""

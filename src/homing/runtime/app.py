@@ -23,24 +23,22 @@ from homing.domain.errors import (
     StoreError,
 )
 from homing.domain.message import Email, Event, Job, Message
-from homing.domain.policy import OnDoubt, Retry
+from homing.domain.policy import OnUnknown, Retention, Retry
 from homing.engine.access.tokens import Tokens
 from homing.engine.access.users import Users
 from homing.engine.intake.admission import Admission, Request, Ticket
 from homing.engine.intake.request import SubmitOptions
 from homing.engine.intake.request_checks import plain_message, plain_text, whole_generation
 from homing.engine.ops.bulk import BulkActions
-from homing.engine.ops.desk import Desk
-from homing.engine.ops.explaining import explain_delivery
-from homing.engine.ops.search import SearchResult, search
-from homing.engine.process.engine import STOP_GRACE_S, Engine
+from homing.engine.ops.operations import Operations
+from homing.engine.ops.search import SearchResult
+from homing.engine.process.engine import SHUTDOWN_GRACE_S, Engine
 from homing.engine.process.route_owners import store_owner, stored_owners
 from homing.engine.process.route_table import RouteTable
 from homing.engine.process.store_health import DAMAGED, REFUSES
-from homing.engine.route import Route
+from homing.engine.route import Route, check_retention
 from homing.engine.work.function_step import TerminalErrors
 from homing.engine.work.handler_names import store_names
-from homing.engine.work.handler_retry import RetryPolicy
 from homing.engine.work.handler_step import Validate
 from homing.engine.work.handlers import EVENT_ROUTE, Handlers, job_route
 from homing.ports import (
@@ -82,12 +80,13 @@ class Homing:
         *,
         provider: str | Provider | None = None,
         sender: str | None = None,
-        senders: Sequence[str] = (),
+        allowed_senders: Sequence[str] = (),
         templates: str | Path | None = None,
         dkim: Mapping[str, tuple[str, str]] | None = None,
-        on_doubt: OnDoubt = "resend",
+        on_unknown: OnUnknown = "retry",
         retry: Retry | None = None,
         timeout_s: float | None = None,
+        retention: Retention | None = None,
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
         layouts: Mapping[str, RecordLayout] | None = None,
@@ -102,22 +101,23 @@ class Homing:
         notifiers: Sequence[Notifier] = (),
         alarm: Alarm | None = None,
         time_scale: float = 1.0,
-        stop_grace_s: float = STOP_GRACE_S,
+        shutdown_grace_s: float = SHUTDOWN_GRACE_S,
     ) -> None:
         """`store` is a URL, the `Path` of a SQLite file, or a store; `provider` a URL or a provider
-        of mail. `sender` is the From of all mail, unless a message names one of `senders`;
+        of mail. `sender` is the From of all mail, unless a message names one of `allowed_senders`;
         `templates` is the folder of the catalog; `dkim` has, by domain, the selector and the path
         of the key with which mail is signed. Where it is unknown whether an attempt was accepted,
-        `on_doubt` says whether the mail is sent again (`resend`, flagged as a possible duplicate)
+        `on_unknown` says whether the mail is sent again (`retry`, flagged as a possible duplicate)
         or waits for a person (`hold`). `retry` says when and how often a mail is tried, `timeout_s`
-        how long one attempt may take; handlers and jobs have their own.
+        how long one attempt may take; handlers and jobs have their own. `retention` says how long
+        records of every route are kept after their end; by default as each route says.
 
         `known` routes belong to other programs on the same store: their deliveries are read
         and repaired here, not accepted and not tried. `worker_commands` says, by route, which
         command serves it; others belong to an application. `route_owner` names the owner of
         `routes` for programs that do not have them. `layouts`, by queue or route, are the records
         that a store may write beside its own. `journal` is the file of the emergency journal."""
-        self.stop_grace_s = stop_grace_s
+        self.shutdown_grace_s = shutdown_grace_s
         self.time_scale = time_scale
         self._clock = clock or (SystemClock() if time_scale == 1.0 else ScaledClock(time_scale))
         self._rng = rng or SystemRandom()
@@ -129,16 +129,19 @@ class Homing:
             self._mail_route = partial(
                 mail_route,
                 sender=sender,
-                senders=senders,
+                allowed_senders=allowed_senders,
                 catalog=templates,
                 dkim=dkim,
-                on_doubt=on_doubt,
+                on_unknown=on_unknown,
                 retry=retry,
                 timeout_s=timeout_s,
             )
             routes = (*routes, self._mail_route(self.provider))
         self._handlers = Handlers()
         self._routes = RouteTable(routes, known, self._handlers)
+        if retention is not None:
+            check_retention(retention)
+            self._routes.adapt(lambda route: route.keeping(retention))
         # Of the engine's routes, those that messages of a class take when no other is asked for.
         self._usual_routes: dict[type, Route] = {}
         self._layouts = layouts or {}
@@ -180,27 +183,6 @@ class Homing:
         """Of the routes that are worked on here, each once."""
         return self._routes.providers
 
-    def use_as_worker(
-        self,
-        *,
-        generation: int | None = None,
-        observers: Sequence[Observer] = (),
-        notifiers: Sequence[Notifier] = (),
-        alarm: Alarm | None = None,
-        adapt: Callable[[Route], Route] | None = None,
-    ) -> None:
-        """Before the start: run the worker in this process, whatever `worker` says, with these
-        further observers. Its own alarm, if it has one, stays. `adapt` changes its routes."""
-        self._not_started("use_as_worker")
-        self._worker = True
-        if generation is not None:
-            self._generation = whole_generation("generation", generation)
-        self._observers += observers
-        self._notifiers += notifiers
-        self._alarm = self._alarm or alarm
-        if adapt is not None:
-            self._routes.adapt(adapt)
-
     def use_without_worker(self) -> Self:
         """Before the start: only accept, read and repair here, whatever `worker` says."""
         self._not_started("use_without_worker")
@@ -208,14 +190,14 @@ class Homing:
         return self
 
     @contextmanager
-    def replaced(
+    def _replaced(
         self, *, store: Store, provider: Provider, clock: Clock, rng: Random
     ) -> Iterator[None]:
         """For tests, before the start: other parts until the end of the `with`, and no worker.
 
         Handlers, jobs, observers and routes that were given with a provider of their own stay.
         """
-        self._not_started("replaced")
+        self._not_started("Outbox")
         before = self.__dict__.copy()
         self.store, self._journal = store, None
         self._clock, self._rng = clock, rng
@@ -265,10 +247,10 @@ class Homing:
         if self._route_owner is not None:
             now_ms = self._clock.now_ms()
             await store_owner(self.store, self._route_owner, self._routes.own, owners, now_ms)
-        engine.desk.route_owners.update(owners)
+        engine.ops.program.route_owners.update(owners)
         await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
         self._bulk = BulkActions(
-            self.store, engine.desk, self._clock, self._rng, time_scale=self.time_scale
+            self.store, engine.ops, self._clock, self._rng, time_scale=self.time_scale
         )
         if self._worker:
             await engine.start()
@@ -284,7 +266,7 @@ class Homing:
 
     def _new_engine(self) -> Engine:
         host, pid = socket.gethostname(), os.getpid()
-        return Engine(
+        engine = Engine(
             self.store,
             self._routes.to_work_on(self._generation, self.store),
             clock=self._clock,
@@ -297,10 +279,13 @@ class Homing:
             about={"host": host, "pid": pid},
             time_scale=self.time_scale,
             known=self._routes.known,
-            take_lines=self.take_lines if isinstance(self.store, TakesLines) else None,
+            take_lines=self._take_lines if isinstance(self.store, TakesLines) else None,
         )
+        engine.ops.program.worker_commands.update(self._worker_commands)
+        engine.ops.program.as_stored = _address_as_stored
+        return engine
 
-    async def take_lines(self) -> int:
+    async def _take_lines(self) -> int:
         """Adopt what other programs have written into the file of the store, by the layouts
         of the routes that are worked on here; returns how many became deliveries."""
         engine, number = self.engine, 0
@@ -321,13 +306,13 @@ class Homing:
             if self._bulk is not None:
                 await self._bulk.close()
             if self._engine is not None:
-                await self._engine.stop(self.stop_grace_s if grace_s is None else grace_s)
+                await self._engine.stop(self.shutdown_grace_s if grace_s is None else grace_s)
         finally:
             await self.store.close()
             self._bulk = self.running_in = None
             self._drop_engine()
 
-    def forget_parent(self) -> None:
+    def _forget_parent(self) -> None:
         """In a forked child: it is not started here, and the parent's run is left alone."""
         forks.leave_to_parent((self._engine, self._bulk))
         self._was_forked = self.running_in is not None
@@ -351,9 +336,9 @@ class Homing:
         return self._engine
 
     @property
-    def desk(self) -> Desk:
+    def ops(self) -> Operations:
         """The operator's verbs. They can be awaited once Homing is started."""
-        return self._made_engine().desk if self.running_in is None else self.engine.desk
+        return self._made_engine().ops if self.running_in is None else self.engine.ops
 
     def _refuse_other_loop(self) -> None:
         """What waits in one event loop cannot be woken in another."""
@@ -381,27 +366,13 @@ class Homing:
         """People who may sign in, or are named by a proxy, and their roles."""
         return Users(self.store, self._clock, self._rng)
 
-    async def explain(self, delivery_id: str, *, personal: bool = True) -> list[str]:
-        """What happened to a delivery, what comes next and when, in plain sentences.
+    async def explain(self, delivery_id: str) -> list[str]:
+        """What happened to a delivery, what comes next and when, in plain sentences."""
+        return [*await self.ops.explain(delivery_id)]
 
-        Without `personal` data addresses are masked, and what operators wrote is left out.
-        """
-        return await explain_delivery(
-            self.engine, delivery_id, self._worker_commands, personal=personal
-        )
-
-    async def search(self, text: str, limit: int = 50, *, personal: bool = True) -> SearchResult:
-        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter.
-
-        Without `personal` data, recipients are not searched.
-        """
-        from homing.content.addresses import as_stored
-
-        text = plain_text("text", text).strip()
-        if not text:
-            raise InvalidRequest("text", "must not be empty")
-        address = as_stored(text) if personal else None
-        return await search(self.store, self.desk, text, address, limit)
+    async def search(self, text: str, limit: int = 50) -> SearchResult:
+        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter."""
+        return await self.ops.search(text, limit)
 
     @property
     def sync(self) -> SyncHoming:
@@ -431,11 +402,7 @@ class Homing:
             transaction = self.store.within_async(within)
             admission = self._admission_within()
             return await admission.submit_within_async(chosen, request, transaction)
-        if not chosen.claim_on_accept:
-            return await self.engine.admission.submit_one(chosen, request)
-        taker = self.engine.workers.get(chosen.name)
-        [ticket] = await self.engine.admission.submit(chosen, [request], taker=taker)
-        return _ticket(ticket)
+        return await self.engine.admission.submit_one(chosen, request)
 
     async def submit_many(
         self,
@@ -474,24 +441,15 @@ class Homing:
             [(self._route_for(request.message, route), request) for route, request in requests]
         )
 
-    def submit_within(
-        self,
-        message: Message,
-        connection: object,
-        *,
-        key: str | None = None,
-        route: str | None = None,
-        **options: Unpack[SubmitOptions],
-    ) -> Ticket:
+    def _submit_within(self, route: str | None, request: Request, connection: object) -> Ticket:
         """As `submit(within=…)`, without awaiting: it runs in the caller's own thread.
 
         Homing need not be started for it. A store may make a missing schema in the same
         transaction, or refuse.
         """
-        chosen = self._route_for(message, route)
+        chosen = self._route_for(request.message, route)
         if not isinstance(self.store, TransactionalStore):
             raise NotAllowed("this store cannot write inside your transaction")
-        request = Request(message=message, key=key, **options)
         transaction = self.store.within(connection)
         return self._admission_within().submit_within(chosen, request, transaction)
 
@@ -524,16 +482,15 @@ class Homing:
         *,
         name: str | None = None,
         retry: Retry | None = None,
-        policy: RetryPolicy | None = None,
         validate: Validate | None = None,
         timeout_s: float = 30.0,
         terminal_errors: TerminalErrors = (),
     ) -> Callable[[F], F]:
         """Make a function the handler of an event type. It is called at least once.
 
-        `policy` (of `homing.events`) takes the place of `retry`. `validate` gets the payload
-        before the handler: a `ValueError` there ends the event at once, and what it returns,
-        unless None, is the handler's `event.data`. A handler of two arguments, `(event,
+        `terminal_errors` are added to those that end an event at once. `validate` gets the
+        payload before the handler: a `ValueError` there ends the event at once, and what it
+        returns, unless None, is the handler's `event.data`. A handler of two arguments, `(event,
         connection)`, runs in a transaction of the store's database: what it writes there is done
         once. The store must offer that (`OnceStore`).
         """
@@ -546,7 +503,6 @@ class Homing:
                 function,
                 name=name,
                 retry=retry,
-                policy=policy,
                 validate=validate,
                 timeout_s=timeout_s,
                 terminal_errors=terminal_errors,
@@ -618,6 +574,35 @@ class Homing:
     def _drop_engine(self) -> None:
         self._engine = None
         self._usual_routes = {}
+
+
+def _address_as_stored(text: str) -> str:
+    from homing.content.addresses import as_stored
+
+    return as_stored(text)
+
+
+def use_as_worker(
+    homing: Homing,
+    *,
+    generation: int | None = None,
+    observers: Sequence[Observer] = (),
+    notifiers: Sequence[Notifier] = (),
+    alarm: Alarm | None = None,
+    adapt: Callable[[Route], Route] | None = None,
+) -> None:
+    """Before the start of an application's Homing: run its worker in this process, whatever
+    `worker` says, with these further observers. Its own alarm, if it has one, stays. `adapt`
+    changes its routes."""
+    homing._not_started("use_as_worker")
+    homing._worker = True
+    if generation is not None:
+        homing._generation = whole_generation("generation", generation)
+    homing._observers += observers
+    homing._notifiers += notifiers
+    homing._alarm = homing._alarm or alarm
+    if adapt is not None:
+        homing._routes.adapt(adapt)
 
 
 def _ticket(answer: Ticket | IdempotencyConflict) -> Ticket:

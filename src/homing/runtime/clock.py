@@ -44,10 +44,10 @@ class SystemRandom:
     """
 
     def __init__(self) -> None:
-        self.forget_parent()
+        self._forget_parent()
         forks.forget_in_child(self)
 
-    def forget_parent(self) -> None:
+    def _forget_parent(self) -> None:
         """A forked child may not give out what its parent will."""
         self._random = random.Random()  # noqa: S311 - jitter needs spread, not secrecy
         self._lock = threading.Lock()

@@ -32,7 +32,7 @@ class PausesForForks(Protocol):
 class Inheriting(Protocol):
     """Holds what belongs to the process that made it."""
 
-    def forget_parent(self) -> None:
+    def _forget_parent(self) -> None:
         """In the child: return to the initial state, and touch nothing that the parent uses."""
 
 
@@ -79,7 +79,7 @@ def _in_child() -> None:
     _paused.clear()
     _changing.release()
     for one in tuple(_inheriting):
-        one.forget_parent()
+        one._forget_parent()
 
 
 os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -11,7 +11,7 @@ from homing.domain.errors import InvalidRequest, SettingsError
 from homing.domain.failure import Failure
 from homing.domain.identity import message_id
 from homing.domain.message import Email, decode_message
-from homing.domain.policy import Ladder, OnDoubt, Plan, Retry, Stage
+from homing.domain.policy import Ladder, OnUnknown, Plan, Retry, Stage
 from homing.engine.intake.admitted import Admitted
 from homing.engine.route import Route
 from homing.engine.work.handlers import check_policy
@@ -38,26 +38,29 @@ def mail_route(  # noqa: PLR0913 - settings of the route, each with a default
     provider: Provider,
     *,
     sender: str | None = None,
-    senders: Sequence[str] = (),
+    allowed_senders: Sequence[str] = (),
     catalog: Catalog | str | Path | None = None,
     limits: Limits | None = None,
     dkim: Mapping[str, tuple[str, str]] | None = None,
-    on_doubt: OnDoubt = "resend",
+    on_unknown: OnUnknown = "retry",
     retry: Retry | None = None,
     timeout_s: float | None = None,
 ) -> Route:
-    """A route over this provider. The From is `sender`, unless a message names one of `senders`:
-    an address, or `@example.org` for all addresses of a domain. `catalog` has the templates, or is
-    their folder. `dkim` has, by domain, the selector and the path of the key to sign with. `retry`
-    says when and how often a mail is tried, `timeout_s` how long an attempt may take."""
+    """A route over this provider. The From is `sender`, unless a message names one of
+    `allowed_senders`: an address, or `@example.org` for all addresses of a domain. `catalog` has
+    the templates, or is their folder. `dkim` has, by domain, the selector and the path of the key
+    to sign with. `retry` says when and how often a mail is tried, `timeout_s` how long an attempt
+    may take."""
     timeout_s = SEND_TIMEOUT_S if timeout_s is None else timeout_s
     check_policy(retry, timeout_s)
-    if on_doubt not in get_args(OnDoubt):
-        raise SettingsError("on_doubt", f"must be one of {', '.join(get_args(OnDoubt))}")
+    if on_unknown not in get_args(OnUnknown):
+        raise SettingsError("on_unknown", f"must be one of {', '.join(get_args(OnUnknown))}")
     own = sender or getattr(provider, "sender", DEFAULT_SENDER)
     if own is None:
         raise SettingsError("sender", "is required: the address that mail comes from")
-    composer = EmailComposer(own, catalog=_loaded(catalog), limits=limits, senders=senders)
+    composer = EmailComposer(
+        own, catalog=_loaded(catalog), limits=limits, allowed_senders=allowed_senders
+    )
     send = Stage(name=SEND, retry=retry or SEND_RETRY, sends=True, timeout_s=timeout_s)
     step = SendStep(
         provider,
@@ -68,7 +71,7 @@ def mail_route(  # noqa: PLR0913 - settings of the route, each with a default
     )
     return Route(
         name=MAIL_ROUTE,
-        plan=Plan(stages=(send,), on_doubt=on_doubt, max_doubtful_sends=MAX_DOUBTFUL_SENDS),
+        plan=Plan(stages=(send,), on_unknown=on_unknown, max_doubtful_sends=MAX_DOUBTFUL_SENDS),
         steps={SEND: step},
         provider=provider,
         admit=composer.admit,
@@ -103,7 +106,7 @@ class EmailComposer:
         *,
         catalog: Catalog | None = None,
         limits: Limits | None = None,
-        senders: Sequence[str] = (),
+        allowed_senders: Sequence[str] = (),
         needs_to: bool = False,
     ) -> None:
         # Late: what only mail needs is not loaded by `import homing`.
@@ -118,7 +121,7 @@ class EmailComposer:
         self._catalog = catalog
         self._needs_to = needs_to
         self._known = frozenset(() if catalog is None else catalog.locales())
-        self._senders = Senders(sender or DEFAULT_SENDER, senders)
+        self._senders = Senders(sender or DEFAULT_SENDER, allowed_senders)
         self.envelope_sender = self._senders.envelope_sender
 
     def admit(self, email: Email) -> Admitted:

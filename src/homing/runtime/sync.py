@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from homing.domain.errors import IdempotencyConflict, NotAllowed, StoreUnavailable
 from homing.domain.message import Message
-from homing.engine.intake.request import SubmitOptions, Ticket
+from homing.engine.intake.request import Request, SubmitOptions, Ticket
 from homing.runtime import forks
 from homing.runtime.exit import AT_EXIT
 from homing.runtime.loop import LoopThread, wait_for
@@ -34,10 +34,10 @@ class SyncHoming:
 
     def __init__(self, homing: Homing) -> None:
         self._homing = homing
-        self.forget_parent()
+        self._forget_parent()
         forks.forget_in_child(self)
 
-    def forget_parent(self) -> None:
+    def _forget_parent(self) -> None:
         """A forked child does not have the thread."""
         self._lock = threading.Lock()
         self._run: _Run | None = None
@@ -88,7 +88,8 @@ class SyncHoming:
         """As `Homing.submit`. With `within` the record is written in the calling thread, and
         nothing else is: if Homing is to work in this process, it starts in the background."""
         if within is not None:
-            ticket = self._homing.submit_within(message, within, key=key, route=route, **options)
+            request = Request(message=message, key=key, **options)
+            ticket = self._homing._submit_within(route, request, within)
             self._start_soon()
             return ticket
         return self.run(self._homing.submit(message, key=key, route=route, **options))
@@ -116,7 +117,7 @@ class SyncHoming:
         return self.run(self._homing.send(message, key=key, route=route, wait=wait, **options))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Any other call, e.g. `homing.sync.run(homing.desk.show(id))`."""
+        """Any other call, e.g. `homing.sync.run(homing.ops.show(id))`."""
         try:
             self._refuse_event_loop()
             schedule = self._scheduler()

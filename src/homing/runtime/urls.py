@@ -1,86 +1,41 @@
-"""The tables of URLs: which scheme is which store or provider. Imports happen on use."""
+"""Stores and providers by URL: its scheme is the name of an entry point that makes them.
+
+The groups are `homing.stores` and `homing.providers`; an entry point is a function of the URL. Only
+the module of the scheme that is used is imported.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from homing.domain.errors import SettingsError
 from homing.ports import Journal, JournalPath, Provider, Store
+from homing.runtime.extras import needed_extra
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+Kind: TypeAlias = Literal["store", "provider"]
 
 _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
-
-
-def _memory(url: str) -> Store:
-    from homing.stores.memory import MemoryStore
-
-    del url
-    return MemoryStore()
-
-
-def _sqlite(url: str) -> Store:
-    from homing.stores.sql.sqlite import SqliteStore
-
-    return SqliteStore(_path_of(url))
-
-
-def _jsonl(url: str) -> Store:
-    from homing.stores.jsonl import JsonlStore
-
-    return JsonlStore(_path_of(url))
-
-
-def _postgresql(url: str) -> Store:
-    from homing.stores.sql.postgres import PostgresStore
-
-    return PostgresStore(url)
-
-
-def _stub(url: str) -> Provider:
-    from homing.providers.stub import stub_from_url
-
-    return stub_from_url(url)
-
-
-def _smtp(url: str) -> Provider:
-    from homing.providers.smtp import SmtpProvider
-
-    return SmtpProvider.from_url(url)
-
-
-def _graph(url: str) -> Provider:
-    from homing.providers.graph.provider import GraphProvider
-
-    return GraphProvider.from_url(url)
-
-
+# Without a scheme, `mail.example.org:587` looks like one.
+_HOST_AND_PORT = re.compile(r"\s*[\w.-]+:\d+\s*")
+# Both are names of the same scheme (libpq).
+_ALIASES = {"postgres": "postgresql"}
 # Mail that is given to one of these needs no sender of its own.
 NOWHERE = frozenset({"stub"})
-STORES: dict[str, Callable[[str], Store]] = {
-    "memory": _memory,
-    "sqlite": _sqlite,
-    "jsonl": _jsonl,
-    "postgresql": _postgresql,
-    "postgres": _postgresql,
-}
-PROVIDERS: dict[str, Callable[[str], Provider]] = {
-    "stub": _stub,
-    "smtp": _smtp,
-    "smtps": _smtp,
-    "graph": _graph,
-}
-_ENDINGS = {"sqlite": "db", "jsonl": "jsonl"}
 EXAMPLES = {
     "store": (
         "sqlite:///outbox.db",
         "sqlite:////srv/outbox.db",
-        "jsonl:///queue.jsonl",
         "postgresql://user:secret@db.example.org/shop",
+        "jsonl:///queue.jsonl",
         "memory: (for tests)",
     ),
     "provider": (
@@ -90,8 +45,8 @@ EXAMPLES = {
         "stub: (sends nothing)",
     ),
 }
-# Kinds that people may expect and that are planned.
-LATER = frozenset({"redis", "rediss"})
+# A method that every store and every provider has.
+_METHOD: Final = {"store": "claim", "provider": "prepare"}
 
 
 def store_of(given: str | Path | Store) -> Store:
@@ -99,21 +54,22 @@ def store_of(given: str | Path | Store) -> Store:
     if isinstance(given, str):
         return store_from_url(given)
     if isinstance(given, Path):
-        return STORES["sqlite"](f"sqlite:///{given}")
-    return _checked(given, "claim", "store")
+        return store_from_url(f"sqlite:///{given}")
+    return _checked(given, "store")
 
 
 def provider_of(given: str | Provider) -> Provider:
     """The provider of a URL, or the provider itself."""
     if isinstance(given, str):
         return provider_from_url(given)
-    return _checked(given, "prepare", "provider")
+    return _checked(given, "provider")
 
 
 def scheme_of(url: str) -> str:
     """Empty if there is none. `urlsplit` raises for some URLs, in words that hold the password."""
     found = _SCHEME.match(url)
-    return found[1].lower() if found else ""
+    scheme = found[1].lower() if found else ""
+    return _ALIASES.get(scheme, scheme)
 
 
 def scheme_of_store(given: str | Path | Store) -> str:
@@ -124,11 +80,15 @@ def scheme_of_store(given: str | Path | Store) -> str:
 
 
 def store_from_url(url: str) -> Store:
-    return _from(STORES, "store", url)
+    """The store that an installed package makes of this URL."""
+    made: Store = _maker("store", _known_scheme("store", url))(url)
+    return made
 
 
 def provider_from_url(url: str) -> Provider:
-    return _from(PROVIDERS, "provider", url)
+    """The provider that an installed package makes of this URL."""
+    made: Provider = _maker("provider", _known_scheme("provider", url))(url)
+    return made
 
 
 def sends_nowhere(provider: str) -> bool:
@@ -147,41 +107,53 @@ def journal_for(store: Store, path: str | Path | None = None) -> Journal | None:
     return FileJournal(path)
 
 
-def _from(table: dict[str, Callable[[str], T]], setting: str, url: str) -> T:
+def _known_scheme(kind: Kind, url: str) -> str:
+    """A URL may hold a password, so no message repeats it."""
     scheme = scheme_of(url)
-    make = table.get(scheme)
-    if make is None:
-        raise SettingsError(setting, _unknown(table, setting, url, scheme))
-    return make(url)
+    if not scheme or _HOST_AND_PORT.fullmatch(url):
+        raise SettingsError(kind, f"is not a URL; write one such as {'; '.join(EXAMPLES[kind])}")
+    return scheme
 
 
-def _unknown(table: Collection[str], setting: str, url: str, scheme: str) -> str:
-    """What is wrong and what would be right. A URL may hold a password: it is not repeated."""
-    examples = "; ".join(EXAMPLES[setting])
-    if "://" not in url and scheme not in LATER:
-        return f"is not a URL; write one such as {examples}"
-    if scheme in LATER:
-        return f"{scheme}: is not there yet; write one such as {examples}"
-    close = get_close_matches(scheme, table, n=1)
-    meant = f"did you mean {close[0]}:? " if close else ""
-    return f"unknown kind {scheme!r}; {meant}Write one such as {examples}"
+@functools.cache
+def _maker(kind: Kind, scheme: str) -> Callable[[str], Any]:
+    """Cached, because reading what is installed takes milliseconds; an error is not cached."""
+    # Late: it takes 20 ms to import, which `import homing` should not.
+    from homing.runtime.entry_points import offered, package_of
+
+    entries = offered("homing.stores" if kind == "store" else "homing.providers")
+    entry = entries.get(scheme)
+    if entry is None:
+        raise SettingsError(kind, _unknown(kind, scheme, entries))
+    try:
+        return _loaded(entry)
+    except Exception as error:
+        is_ours = entry.module.startswith("homing.")
+        if is_ours and isinstance(error, ModuleNotFoundError) and (needed := needed_extra(error)):
+            raise SettingsError(kind, f"{scheme}: {needed}") from error
+        problem = f"cannot be loaded: {type(error).__name__}: {error}"
+        raise SettingsError(kind, f"{scheme}: of package {package_of(entry)} {problem}") from error
 
 
-def _checked(given: T, method: str, setting: str) -> T:
-    if not hasattr(given, method):
-        kind, example = type(given).__name__, EXAMPLES[setting][0]
-        raise SettingsError(setting, f"must be a URL such as {example}, not {kind}")
+def _loaded(entry: EntryPoint) -> Callable[[str], Any]:
+    make: Callable[[str], Any] = entry.load()
+    if not callable(make):
+        raise TypeError(f"{entry.value} is not a function of a URL")
+    return make
+
+
+def _unknown(kind: Kind, scheme: str, known: Iterable[str]) -> str:
+    """What is wrong and what would be right: our own schemes first, as the examples list them."""
+    ours = list(dict.fromkeys(scheme_of(example) for example in EXAMPLES[kind]))
+    *names, last = [f"{name}:" for name in dict.fromkeys((*ours, *sorted(known)))]
+    close = get_close_matches(scheme, known, n=1)
+    meant = f" (did you mean {close[0]}:?)" if close else ""
+    use = f"{', '.join(names)} or {last}"
+    return f"unknown {kind} {scheme!r}{meant}; use {use}, or install a package that provides it"
+
+
+def _checked(given: T, kind: Kind) -> T:
+    if not hasattr(given, _METHOD[kind]):
+        name, example = type(given).__name__, EXAMPLES[kind][0]
+        raise SettingsError(kind, f"must be a URL such as {example}, not {name}")
     return given
-
-
-def _path_of(url: str) -> Path:
-    """`sqlite:///relative.db` and `sqlite:////absolute.db`, as elsewhere in Python."""
-    scheme, rest = scheme_of(url), url.split(":", 1)[1]
-    if not rest.startswith("///") or len(rest) == len("///"):
-        name = rest.lstrip("/") or f"outbox.{_ENDINGS[scheme]}"
-        raise SettingsError(
-            "store",
-            f"a file has three slashes: {scheme}:///{name} in this folder,"
-            f" {scheme}:////srv/{name} anywhere",
-        )
-    return Path(rest[len("///") :])

@@ -17,7 +17,7 @@ from homing.domain.policy import (
     Stage,
 )
 from homing.engine.route import Route
-from homing.settings.durations import Seconds
+from homing.settings.durations import Seconds, Term
 from homing.settings.tree import (
     ExponentialSettings,
     RetentionSettings,
@@ -36,7 +36,7 @@ def _plan(plan: Plan, given: RouteSettings) -> Plan:
     return replace(
         plan,
         stages=tuple(_stage(stage, given) for stage in plan.stages),
-        on_doubt=given.on_doubt or plan.on_doubt,
+        on_unknown=given.on_unknown or plan.on_unknown,
         on_route_fault=given.on_route_fault or plan.on_route_fault,
         retention=_retention(plan.retention, given.retention or RetentionSettings()),
     )
@@ -52,17 +52,17 @@ def in_force(route: Route) -> RouteSettings:
             ladder=tuple(map(Seconds, inner.steps_s)) if isinstance(inner, Ladder) else None,
             exponential=None if isinstance(inner, Ladder) else _growing(inner),
             jitter=isinstance(retry.schedule, FullJitter),
-            after_min=Seconds(after.min_s),
-            after_cap=_time(after.cap_s),
+            retry_after_min=Seconds(after.min_s),
+            retry_after_max=_time(after.cap_s),
         ),
         max_attempts=retry.max_attempts,
-        on_doubt=plan.on_doubt,
+        on_unknown=plan.on_unknown,
         on_route_fault=plan.on_route_fault,
         timeout=Seconds(stage.timeout_s),
         concurrency=route.concurrency,
         retention=RetentionSettings(
             **{
-                name.removesuffix("_s"): _time(value)
+                name.removesuffix("_s"): Term(value)
                 for name, value in msgspec.structs.asdict(plan.retention).items()
             }
         ),
@@ -71,8 +71,10 @@ def in_force(route: Route) -> RouteSettings:
 
 def _stage(stage: Stage, given: RouteSettings) -> Stage:
     own, wish = stage.retry, given.retry or RetrySettings()
-    after_min_s = own.retry_after.min_s if wish.after_min is None else wish.after_min.value
-    after = RetryAfter(after_min_s, _or(wish.after_cap, own.retry_after.cap_s))
+    after_min_s = (
+        own.retry_after.min_s if wish.retry_after_min is None else wish.retry_after_min.value
+    )
+    after = RetryAfter(after_min_s, _or(wish.retry_after_max, own.retry_after.cap_s))
     retry = Retry(_schedule(own.schedule, wish), given.max_attempts or own.max_attempts, after)
     timeout_s = stage.timeout_s if given.timeout is None else given.timeout.value
     return replace(stage, retry=retry, timeout_s=timeout_s)
@@ -112,5 +114,5 @@ def _time(value_s: float | None) -> Seconds | None:
     return None if value_s is None else Seconds(value_s)
 
 
-def _or(wish: Seconds | None, own: float | None) -> float | None:
+def _or(wish: Seconds | Term | None, own: float | None) -> float | None:
     return own if wish is None else wish.value

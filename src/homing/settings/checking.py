@@ -50,15 +50,17 @@ def _server(given: ServerSettings) -> Iterator[tuple[str, str]]:
         if path is not None and path.startswith("-----BEGIN"):
             yield name, "takes the path of a PEM file, not its content"
     yield from _proxy(given)
-    if given.url is not None:
-        yield from _url(given.url)
+    if given.public_url is not None:
+        yield from _url(given.public_url)
     for name in ("session_idle", "session_max"):
         if not 0 < getattr(given, name).value <= LONGEST_SESSION_S:
             yield f"server.{name}", "must be longer than nothing and at most 30d"
 
 
 def _proxy(given: ServerSettings) -> Iterator[tuple[str, str]]:
-    needed = {name: getattr(given, name) for name in ("proxy_header", "proxies", "url")}
+    needed = {
+        name: getattr(given, name) for name in ("proxy_header", "trusted_proxies", "public_url")
+    }
     if given.auth == "proxy":
         for name in [name for name, value in needed.items() if not value]:
             yield f"server.{name}", "is missing; server.auth is proxy"
@@ -67,19 +69,22 @@ def _proxy(given: ServerSettings) -> Iterator[tuple[str, str]]:
             yield f"server.{name}", "is unused: server.auth is not proxy"
     if given.proxy_header is not None and not _HEADER.fullmatch(given.proxy_header):
         yield "server.proxy_header", "must be the name of a header such as X-Forwarded-User"
-    for address in given.proxies:
+    for address in given.trusted_proxies:
         try:
             ip_network(address)
         except ValueError:
-            yield "server.proxies", f"{address!r} is not an address or network such as 10.0.0.0/8"
+            yield (
+                "server.trusted_proxies",
+                f"{address!r} is not an address or network such as 10.0.0.0/8",
+            )
 
 
 def _url(url: str) -> Iterator[tuple[str, str]]:
     found = _ORIGIN.fullmatch(url)
     if found is None:
-        yield "server.url", "must be a scheme and a host, such as https://mail.example.org"
+        yield "server.public_url", "must be a scheme and a host, such as https://mail.example.org"
     elif found["scheme"] == "http" and not is_loopback(found["host"]):
-        yield "server.url", "must begin with https://: cookies are not sent in plain text"
+        yield "server.public_url", "must begin with https://: cookies are not sent in plain text"
 
 
 def _telemetry(given: TelemetrySettings) -> Iterator[tuple[str, str]]:
@@ -100,10 +105,10 @@ def _is_http_url(url: str) -> bool:
 
 def _dkim(given: Settings) -> Iterator[tuple[str, str]]:
     """A key that no mail can be signed with is a mistake in a name."""
-    domains = [_domain(sender) for sender in (given.sender or "", *given.senders)]
+    domains = [_domain(sender) for sender in (given.sender or "", *given.allowed_senders)]
     for name in given.dkim:
         if not any(domain == name or domain.endswith(f".{name}") for domain in domains):
-            yield f"dkim.{name}", "is unused: neither sender nor senders are in this domain"
+            yield f"dkim.{name}", "is unused: neither sender nor allowed_senders are in this domain"
 
 
 def _domain(sender: str) -> str:
@@ -132,6 +137,6 @@ def _retry(name: str, given: RetrySettings) -> Iterator[tuple[str, str]]:
         and growing.max.value < growing.initial.value
     ):
         yield f"{name}.exponential.max", "is shorter than the first wait"
-    low, high = given.after_min, given.after_cap
+    low, high = given.retry_after_min, given.retry_after_max
     if low is not None and high is not None and high.value < low.value:
-        yield f"{name}.after_cap", "is shorter than after_min"
+        yield f"{name}.retry_after_max", "is shorter than retry_after_min"

@@ -8,6 +8,7 @@ import re
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _DURATION = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
+FOREVER = "forever"
 LONGEST_S = 100 * 366 * 86400.0
 
 
@@ -24,6 +25,24 @@ class Seconds:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Seconds) and other.value == self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class Term:
+    """How long something is kept: a duration, or `"forever"`, whose `value` is None."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: float | None) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return FOREVER if self.value is None else span(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Term) and other.value == self.value
 
     def __hash__(self) -> int:
         return hash(self.value)

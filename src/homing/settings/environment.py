@@ -28,25 +28,31 @@ class Given(Struct, frozen=True):
 
 
 def from_environ(environ: Mapping[str, str]) -> list[Given]:
-    plain_text = {leaf.name for leaf in leaves() if leaf.kind is str}
+    kinds = {leaf.name: leaf.kind for leaf in leaves()}
     found: list[Given] = []
     for variable in sorted(environ):
         if not variable.startswith(PREFIX) or variable == CONFIG_VARIABLE:
             continue
         bare, text = variable.removeprefix(PREFIX), environ[variable]
-        if bare.endswith(FILE_SUFFIX):
+        # `log.alert_file` is a setting; `HOMING_PROVIDER_FILE` is the file of one.
+        if bare.endswith(FILE_SUFFIX) and _dotted(bare) not in kinds:
             bare = bare.removesuffix(FILE_SUFFIX)
             if PREFIX + bare in environ:
                 raise SettingsError(variable, f"is given beside {PREFIX}{bare}; give one of them")
             text = secret_file(variable, text)
         if not text:
             raise SettingsError(variable, "is empty: give it a value, or remove it")
-        name = tuple(part.lower() for part in bare.split("__"))
+        name = tuple(bare.lower().split("__"))
         if not all(name):
             raise SettingsError(variable, "has an empty part between its underscores")
-        value = text if ".".join(name) in plain_text else plain_value(variable, text)
+        value = text if kinds.get(_dotted(bare)) is str else plain_value(variable, text)
         found.append(Given(name, value, variable))
     return found
+
+
+def _dotted(bare: str) -> str:
+    """`SERVER__PORT` as `server.port`."""
+    return bare.lower().replace("__", ".")
 
 
 def secret_file(variable: str, path: str) -> str:

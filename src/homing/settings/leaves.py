@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import fields
 
-from homing.settings.durations import Seconds
+from homing.settings.durations import Seconds, Term
 from homing.settings.tree import Settings
 
 # Stands for the name of any route, or any domain.
@@ -71,6 +71,7 @@ def takes(leaf: Leaf) -> str:
         int: "whole number",
         float: "number",
         Seconds: "duration",
+        Term: "duration or `forever`",
         tuple[Seconds, ...]: "list of durations",
         tuple[str, ...]: "list of texts",
     }
@@ -85,7 +86,7 @@ def right_value(kind: Any, default: Any) -> str:
     if get_origin(kind) is Literal:
         return f"use one of {', '.join(get_args(kind))}"
     if default in (None, NODEFAULT) or isinstance(default, tuple):
-        examples = {str: "text", bool: "true", int: "5", float: "2.0", Seconds: "5m"}
+        examples = {str: "text", bool: "true", int: "5", float: "2.0", Seconds: "5m", Term: "30d"}
         shown = examples.get(kind, '["1m", "5m"]' if kind == tuple[Seconds, ...] else '["a", "b"]')
     else:
         shown = str(default).lower() if kind is bool else str(default)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from homing.domain.errors import SettingsError
 from homing.domain.known_secrets import mask_secret
 from homing.settings.checking import check
-from homing.settings.durations import Seconds, seconds
+from homing.settings.durations import FOREVER, Seconds, Term, seconds
 from homing.settings.environment import CONFIG_VARIABLE, Given, from_environ, read_text
 from homing.settings.leaves import ANY, leaves, right_value
 from homing.settings.tree import DkimSettings, RouteSettings, Settings
@@ -129,13 +129,15 @@ def _checked(tree: Any, kind: type[T], within: str, origins: Mapping[str, str]) 
 
 
 def decode(kind: type, value: Any) -> Any:
-    if kind is not Seconds:
+    if kind not in (Seconds, Term):
         raise NotImplementedError(kind)
+    if kind is Term and value == FOREVER:
+        return Term(None)
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise ValueError(  # noqa: TRY004 - msgspec adds the place to this one alone
             "expected a duration such as 30, 1.5s, 5m, 2h, 7d"
         )
-    return Seconds(seconds(value))
+    return kind(seconds(value))
 
 
 def _named(message: str, within: str) -> tuple[str, str]:

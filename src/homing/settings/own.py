@@ -1,4 +1,4 @@
-"""Reading an assembly's own settings from the environment. A wrong or unknown one is named."""
+"""Reading a plugin's own settings from the environment. A wrong or unknown one is named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ S = TypeVar("S", bound=Struct)
 
 
 class Own(Struct, Generic[S], frozen=True):
-    """An assembly's settings, and for each field that was given, its variable."""
+    """A plugin's settings, and for each field that was given, its variable."""
 
     settings: S
     origins: dict[str, str]

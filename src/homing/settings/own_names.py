@@ -1,4 +1,4 @@
-"""Settings of an assembly: a Struct whose fields carry their own environment names."""
+"""Settings of a plugin: a Struct whose fields carry their own environment names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def env(
 
 
 class OwnName(Struct, frozen=True):
-    """One field of an assembly's settings and what was said about it."""
+    """One field of a plugin's settings and what was said about it."""
 
     field: str
     variable: str

@@ -19,10 +19,11 @@ Generated from `src/homing/settings/tree.py` by `make docs`; do not edit.
 `HOMING_CONFIG`), then the environment; the environment wins. A name nests by `.` in the file's
 tables and by `__` in the environment: `server.port` is `HOMING_SERVER__PORT`. Any setting can be
 read from a file, which suits secrets, e.g. `HOMING_PROVIDER_FILE=/run/secrets/smtp`.
-Durations are written `30` (seconds), `1.5s`, `5m`, `2h`, `7d`, `1h30m`. In the environment, lists
+Durations are written `30` (seconds), `1.5s`, `5m`, `2h`, `7d`, `1h30m`; what is never removed is
+kept `forever`. In the environment, lists
 and tables are written as in TOML: `HOMING_ROUTES__MAIL__RETRY='{ladder = ["1m", "5m"]}'`.
 
-A setting that is unknown, wrong, contradictory or without effect stops the start and is named.
+Homing refuses to start if a setting is unknown, invalid, contradictory or unused, and names it.
 `homing config show` prints the settings in force and where each comes from, with secrets masked.
 
 ```toml
@@ -50,7 +51,7 @@ _NOTES = {
     ' give `HOMING_DKIM=\'{"example.org" = {selector = "mail", key_path = "key.pem"}}\'`.\n\n',
 }
 # What "not set" means, where it is not simply "off".
-_UNSET = {"after_cap": "no cap", "auth": "not set", "max": "no limit"}
+_UNSET = {"retry_after_max": "no limit", "auth": "not set", "max": "no limit"}
 
 
 def reference(mail: RouteSettings) -> str:
@@ -88,6 +89,5 @@ def _shown(leaf: Leaf, default: Any) -> str:
     if default == ():
         return "none"
     if default is None:
-        unset = "for ever" if ".retention." in leaf.name else "none"
-        return _UNSET.get(leaf.name.rpartition(".")[2], unset)
+        return _UNSET.get(leaf.name.rpartition(".")[2], "none")
     return f"`{shown(leaf.name, default)}`"

@@ -1,7 +1,7 @@
-"""Record layouts: how an assembly's own records look. Values and pure functions without I/O.
+"""Record layouts: how a plugin's own records look. Values and pure functions without I/O.
 
 A store keeps its own record of a delivery. A RecordLayout turns that into the record which the
-assembly's design specifies (its columns, fields, keys and words), and back where that is possible.
+plugin's design specifies (its columns, fields, keys and words), and back where that is possible.
 """
 
 from __future__ import annotations
@@ -162,6 +162,7 @@ def _iso_second(second_s: int) -> str:
 
 
 def iso_utc_or_none(at_ms: int | None) -> str | None:
+    """As `iso_utc`; None for a time that is not set."""
     return None if at_ms is None else iso_utc(at_ms)
 
 

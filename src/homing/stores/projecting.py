@@ -41,7 +41,7 @@ class LayoutProjection:
     def __init__(
         self,
         layouts: Mapping[str, RecordLayout],
-        retention_of: Callable[[Delivery], Retention] = lambda _: Retention(),
+        retention_of: Callable[[Delivery], Retention] = lambda _: Retention.forever(),
     ) -> None:
         self._layouts = layouts
         self._retention_of = retention_of

@@ -23,6 +23,7 @@ FACET_FIELDS = ("route", "stage", "attempted", "failed_because", "phase")
 
 
 def no_children(_parent_id: str) -> Iterable[Delivery]:
+    """For a store that is asked about deliveries without children."""
     return ()
 
 
@@ -48,6 +49,7 @@ def field_of(delivery: Delivery, name: str) -> Any:
 
 
 def error_class(delivery: Delivery) -> str | None:
+    """The class of its last failure, if it has one."""
     return delivery.failure.error_class if delivery.failure is not None else None
 
 
@@ -85,6 +87,7 @@ def fits(
     delivery: Delivery,
     children_of: Callable[[str], Iterable[Delivery]] = no_children,
 ) -> bool:
+    """Whether the delivery is one that the facet describes."""
     if facet.state != delivery.state or delivery.route in facet.except_routes:
         return False
     if facet.retrying_children is not None:

@@ -1,1 +1,1 @@
-"""Tests and test tools for stores, providers and assemblies; part of the public package."""
+"""Tests and test tools for stores, providers and plugins; part of the public package."""

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 DAY_S = 24 * 3600.0
+
+
+def moment(at_ms: int) -> datetime:
+    """The time of a clock as `send_at` and `expires_at` take it."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
 class ManualClock:

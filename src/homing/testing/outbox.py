@@ -57,7 +57,7 @@ class Outbox:
     def replace(self) -> None:
         """Put the parts for tests in place; `async with` and `SyncOutbox` do so."""
         self._replaced.enter_context(
-            self.homing.replaced(
+            self.homing._replaced(
                 store=OutboxStore(), provider=self.provider, clock=self.clock, rng=SeededRandom(0)
             )
         )
@@ -71,7 +71,7 @@ class Outbox:
         self.provider.answer(*words)
 
     async def run(self) -> int:
-        """Attempt all that is due now; how many attempts were made."""
+        """Attempt all that is due now. Returns the number of attempts."""
         return await self.homing.engine.run_until_idle()
 
     async def advance(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> int:
@@ -124,7 +124,7 @@ class SyncOutbox:
         self._outbox.restore()
 
     def run(self) -> int:
-        """Attempt all that is due now; how many attempts were made."""
+        """Attempt all that is due now. Returns the number of attempts."""
         return self._do(self._outbox.run)
 
     def advance(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> int:

@@ -15,7 +15,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from homing.domain.errors import NotFound, SettingsError, StoreError
-from homing.engine.ops.bulk import BULK_VERBS
+from homing.engine.ops.delivery_filter import status_words
+from homing.engine.ops.verbs import BULK_VERBS, VERBS
 from homing.plugins.programs import Program
 from homing.plugins.value import Service, Web
 from homing.runtime.app import Homing
@@ -24,7 +25,6 @@ from homing.settings.tree import Settings
 from homing.web.access.auth import AccessCheck, check_access
 from homing.web.api.bulk import Bulk
 from homing.web.api.exporting import Export
-from homing.web.api.filters import words_of
 from homing.web.api.health import Health
 from homing.web.api.inspection import Inspection
 from homing.web.api.intake import Intake
@@ -36,7 +36,7 @@ from homing.web.api.own_table import access_check_for, endpoint_for
 from homing.web.api.people import People
 from homing.web.api.records import Records
 from homing.web.api.resources import Resource, resources
-from homing.web.api.verbs import VERBS, Verbs
+from homing.web.api.verbs import Verbs
 from homing.web.console.table import Console
 from homing.web.http.answers import Answer, add_security
 from homing.web.http.bodies import SHORT_BYTES, Bodies
@@ -59,9 +59,9 @@ def application(
 ) -> Application:
     """The ASGI application over one Homing, which starts and stops with it.
 
-    `web` is the table of an assembly, whose handlers are given its `service`. `console` is the
+    `web` is the table of a plugin, whose handlers are given its `service`. `console` is the
     prefix of the operator console, such as `/console`. Without one it is served at `/`, unless
-    that belongs to an assembly. `program` is what its settings and checks are shown of.
+    that belongs to a plugin. `program` is what its settings and checks are shown of.
     """
     live = Live()
     bodies = Bodies()
@@ -99,7 +99,7 @@ def application(
             yield
         finally:
             live.end()
-            await homing.stop(settings.stop_grace.value)
+            await homing.stop(settings.shutdown_grace.value)
 
     def met(error: StoreError) -> None:
         homing.engine.health.met(error)
@@ -236,8 +236,8 @@ def _endpoints(
         "workers": inspection.get_workers,
         "counters": listing.counters,
         "search": listing.search,
-        "export": Export(homing, listing).get,
-        "errors": listing.errors,
+        "export": Export(listing).get,
+        "failures": listing.failures,
         "events": functools.partial(live.stream, listing=listing),
         "me": people.me,
         "sign_in": people.sign_in,
@@ -259,7 +259,7 @@ def _openapi(homing: Homing, left_out: frozenset[str], access_check: AccessCheck
     async def answer(call: Call) -> Response:
         described = Described(
             left_out=left_out,
-            words=words_of(homing.engine.routes.values()),
+            words=status_words(homing.engine.routes),
             needs_token=not await access_check.is_open(),
             base=call.scope.get("root_path", ""),
         )

@@ -23,7 +23,7 @@ from homing.web.http.bodies import Bodies
 
 def console(homing: Homing, server: ServerSettings | None = None) -> Starlette:
     """`app.mount("/homing", console(homing))`: the console over a Homing that your application
-    starts and stops. People sign in (`homing user add`), unless `server` says otherwise: an
+    starts and stops. People sign in (`homing user create`), unless `server` says otherwise: an
     application that others can reach must not be open.
     """
     server = server or ServerSettings(auth="session")

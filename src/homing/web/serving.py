@@ -23,15 +23,16 @@ KEEP_ALIVE_S = 30
 BACKLOG = 2048
 
 
-def serve(app: Starlette, server: ServerSettings, *, stop_grace_s: float) -> None:
+def serve(app: Starlette, server: ServerSettings, *, shutdown_grace_s: float) -> None:
     """Serve until SIGTERM or SIGINT; then finish running requests."""
     # Checked before the store is opened: a refused start changes nothing.
     tls = tls_context(server)
     with contextlib.closing(bind(server.host, server.port)) as listener:
-        long_running.run(Server(app, stop_grace_s, tls).live(listener))
+        long_running.run(Server(app, shutdown_grace_s, tls).live(listener))
 
 
 def bind(host: str, port: int) -> socket.socket:
+    """A socket that is bound to this address; SettingsError if that is refused."""
     try:
         [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -75,7 +76,7 @@ class Server(uvicorn.Server):
     """uvicorn's server, without its own exit message and without waiting for event listeners."""
 
     def __init__(
-        self, app: Starlette, stop_grace_s: float, tls: ssl.SSLContext | None = None
+        self, app: Starlette, shutdown_grace_s: float, tls: ssl.SSLContext | None = None
     ) -> None:
         # Its "info" and "warning" lines repeat what answers and other log lines say.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
@@ -92,7 +93,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 h11_max_incomplete_event_size=HEAD_BYTES,
                 timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=max(round(stop_grace_s), 1),
+                timeout_graceful_shutdown=max(round(shutdown_grace_s), 1),
                 backlog=BACKLOG,
                 ssl_context_factory=None if tls is None else lambda _config, _default: tls,
             )
@@ -113,6 +114,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams of events, then wait for running requests."""
         if isinstance(self._app, Application):
             self._app.live.end()
         await super().shutdown(sockets)

@@ -98,7 +98,7 @@ def serving(folder: Path, provider: str) -> Iterator[App]:
         "HOMING_STORE": f"sqlite:///{database}",
         "HOMING_PROVIDER": provider,
         "HOMING_SENDER": "host@example.org",
-        "HOMING_STOP_GRACE": "1s",
+        "HOMING_SHUTDOWN_GRACE": "1s",
         "BOOKINGS_ADMIN_PASSWORD": PASSWORD,
     }
 

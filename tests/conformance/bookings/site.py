@@ -20,7 +20,7 @@ from homing.testing.clocks import ManualClock
 from homing_systems.bookings.app.application import create_app
 from homing_systems.bookings.app.desk import DeleteCalendarEvent
 from homing_systems.bookings.app.settings import BookingsSettings
-from homing_systems.bookings.assembly import ASSEMBLY
+from homing_systems.bookings.plugin import PLUGIN
 from homing_systems.bookings.route import bookings_route
 from tests.conformance.world import Answer, ScriptedProvider
 
@@ -53,7 +53,7 @@ class Site:
         self.smtp = ScriptedProvider(clock, script)
         general = Settings(store=f"sqlite:///{self.path}", sender=SENDER)
         self.homing = Homing(
-            store_for(general, ASSEMBLY),
+            store_for(general, PLUGIN),
             routes=[bookings_route(self.smtp, sender=SENDER)],
             clock=clock,
             worker=False,

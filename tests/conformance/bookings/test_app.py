@@ -17,8 +17,8 @@ from homing.observers.logs import LogObserver
 from homing.ports import Envelope
 from homing.testing.clocks import ManualClock
 from homing_systems.bookings.app.settings import BookingsSettings
-from homing_systems.bookings.assembly import ASSEMBLY
 from homing_systems.bookings.payloads import Booking
+from homing_systems.bookings.plugin import PLUGIN
 from tests.conformance.bookings.site import ANN, Site, until
 
 
@@ -395,7 +395,7 @@ async def test_levels_of_log_lines(
     """B-053, B-062, B-100"""
     site = Site(tmp_path, clock, *["451"] * 6)
     async with site.running():
-        site.homing.engine.add_observer(LogObserver("info", "json", ASSEMBLY.log_fields))
+        site.homing.engine.add_observer(LogObserver("info", "json", PLUGIN.log_fields))
         await site.book()
         await site.tried(1)
         for wait_s in (30, 60, 120, 240, 480):

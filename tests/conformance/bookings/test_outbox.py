@@ -313,7 +313,7 @@ async def test_deliveries_of_other_routes_are_not_rows(site: Site) -> None:
 
     assert is_error(await outbox.mark_sent(site.service, ticket.delivery_id), "unknown")
     assert is_error(await outbox.retry_outbox_entry(site.service, ticket.delivery_id), "unknown")
-    assert (await site.homing.desk.show(ticket.delivery_id)).state == "pending"
+    assert (await site.homing.ops.show(ticket.delivery_id)).state == "pending"
 
 
 async def test_queries_of_due_rows_use_the_partial_index(site: Site) -> None:

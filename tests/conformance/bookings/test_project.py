@@ -51,7 +51,7 @@ def test_the_outbox_needs_no_package_of_its_own() -> None:
 
     assert [name.partition(">")[0] for name in project["dependencies"]] == [
         "fastapi",
-        "homing[graph,postgres,smtp,web]",
+        "homing[graph,mail,postgres,web]",
     ]
     for path in PACKAGE.glob("*.py"):
         assert "import fastapi" not in path.read_text()

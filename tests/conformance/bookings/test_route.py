@@ -221,7 +221,7 @@ async def test_a_manual_retry_starts_over(clock: ManualClock) -> None:
     delivery_id = await world.book()
     await world.work_for(DAY_S)
 
-    await world.desk.replay(delivery_id, actor="host", reason="server is back")
+    await world.ops.replay(delivery_id, actor="host", reason="server is back")
 
     row = await world.row(delivery_id)
     assert row is not None
@@ -245,7 +245,7 @@ async def test_a_changed_budget_holds_until_a_manual_retry(clock: ManualClock) -
     await world.work_for(DAY_S)
     assert await world.column("row-1", "attempts") == 7
     assert await world.column("row-1", "max_attempts") == 7
-    await world.desk.replay("row-1", actor="host", reason="again")
+    await world.ops.replay("row-1", actor="host", reason="again")
 
     assert await world.column("row-1", "max_attempts") == MAX_ATTEMPTS
 
@@ -256,7 +256,7 @@ async def test_dismiss_removes_a_failed_row(clock: ManualClock) -> None:
     delivery_id = await world.book()
     await world.work_for(DAY_S)
 
-    await world.desk.dismiss(delivery_id, actor="host", reason="wrong address")
+    await world.ops.dismiss(delivery_id, actor="host", reason="wrong address")
     assert await world.row(delivery_id) is None
     await world.work_after(1)
     await world.engine.housekeeping.purge()
@@ -271,7 +271,7 @@ async def test_only_failed_rows_are_retried_or_dismissed(clock: ManualClock) -> 
     pending = await world.book()
     before = await world.row(pending)
 
-    for verb in (world.desk.replay, world.desk.dismiss):
+    for verb in (world.ops.replay, world.ops.dismiss):
         with pytest.raises(NotAllowed, match="it is pending"):
             await verb(pending, actor="host", reason="now")
         with pytest.raises(NotFound):
@@ -288,7 +288,7 @@ async def test_other_verbs_are_not_offered(clock: ManualClock) -> None:
 
     for verb in ("restart", "resend", "restore", "cancel"):
         with pytest.raises(NotAllowed, match=f"does not offer {verb}"):
-            await getattr(world.desk, verb)(failed, actor="host", reason="now")
+            await getattr(world.ops, verb)(failed, actor="host", reason="now")
 
 
 async def test_only_two_words_are_ever_seen(clock: ManualClock) -> None:
@@ -300,7 +300,7 @@ async def test_only_two_words_are_ever_seen(clock: ManualClock) -> None:
     for row_id in ("failed", "dismissed"):
         failed = LAYOUT.parse({**ROW, "id": row_id, "status": "failed"})
         await world.store.add([world.adopted(failed)])
-    await world.desk.dismiss("dismissed", actor="host", reason="unknown guest")
+    await world.ops.dismiss("dismissed", actor="host", reason="unknown guest")
     inline: list[set[str]] = []
 
     async def watch(envelope: Envelope) -> None:

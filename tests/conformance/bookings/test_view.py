@@ -18,9 +18,9 @@ from homing.domain.errors import StoreUnsafe
 from homing.domain.message import Email
 from homing.ports import Query
 from homing.stores.layout import HIDDEN, Record, Stored
-from homing.stores.sql.assembly_files import files_of
+from homing.stores.sql.plugin_files import files_of
 from homing.testing.clocks import ManualClock
-from homing_systems.bookings.assembly import ASSEMBLY
+from homing_systems.bookings.plugin import PLUGIN
 from homing_systems.bookings.record import LAYOUT
 from tests.conformance.bookings.site import Site
 from tests.conformance.histories import Action, play
@@ -97,7 +97,7 @@ class History:
         await self.site.work_after(self.rng.choice((0.001, 29.999, 30, 61.5, 600)))
 
     async def repair(self) -> None:
-        desk = self.site.homing.desk
+        desk = self.site.homing.ops
         for row in self.site.rows():
             if row["status"] == "failed":
                 verb = self.rng.choice((desk.replay, desk.dismiss))
@@ -201,7 +201,7 @@ async def test_the_migration_is_applied_once_and_guarded_by_its_checksum(
     tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B-012, B-028, B-112"""
-    [file] = files_of(ASSEMBLY.name, ASSEMBLY.sql_files["sqlite"])
+    [file] = files_of(PLUGIN.name, PLUGIN.sql_files["sqlite"])
     assert file.name == FILE
 
     async def opened() -> list[tuple[object, ...]]:
@@ -210,9 +210,7 @@ async def test_the_migration_is_applied_once_and_guarded_by_its_checksum(
 
     assert await opened() == await opened()
     edited = replace(file, script=file.script + "\n")
-    monkeypatch.setattr(
-        "homing.stores.sql.sqlite.store.files_of", lambda assembly, package: (edited,)
-    )
+    monkeypatch.setattr("homing.stores.sql.store.files_of", lambda plugin, package: (edited,))
     with pytest.raises(StoreUnsafe, match=FILE):
         await opened()
 
@@ -224,7 +222,7 @@ async def test_an_existing_database_is_migrated(tmp_path: Path, clock: ManualClo
         connection.execute("create table guests (name text)")
         connection.execute("insert into guests values ('Ann')")
     async with Homing(path, worker=False):
-        """Opened once without the files of the assembly."""
+        """Opened once without the files of the plugin."""
 
     async with Site(tmp_path, clock).running() as site:
         assert site.rows() == []
@@ -233,7 +231,7 @@ async def test_an_existing_database_is_migrated(tmp_path: Path, clock: ManualClo
 
 async def test_the_outbox_depends_on_mail_and_not_the_reverse() -> None:
     """B-031"""
-    folder = Path(str(ASSEMBLY.routes.__code__.co_filename)).parent
+    folder = Path(str(PLUGIN.routes.__code__.co_filename)).parent
     for name in ("payloads", "route", "record"):
         assert "bookings.outbox" not in (folder / f"{name}.py").read_text()
     assert "bookings.payloads" in (folder / "outbox.py").read_text()

@@ -12,10 +12,10 @@ import psycopg
 from msgspec.structs import replace
 from psycopg.rows import dict_row
 
-from homing import Homing
+from homing import Homing, Retention
 from homing.domain.delivery import Delivery
-from homing.events import TerminalHandlerError
 from homing.testing.clocks import ManualClock
+from homing_systems.events import TerminalHandlerError
 
 
 class Outbox:
@@ -26,7 +26,8 @@ class Outbox:
         self.connection = connection
 
     def homing(self, **options: Any) -> Homing:
-        return Homing(self.url, **{"worker": False, **options})
+        """As a producer of the outbox writes it: nothing is removed, no key is free again."""
+        return Homing(self.url, retention=Retention.forever(), **{"worker": False, **options})
 
     def sql(self, statement: str, *given: object) -> list[dict[str, Any]]:
         with self.connection.cursor(row_factory=dict_row) as cursor:

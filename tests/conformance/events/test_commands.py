@@ -22,12 +22,12 @@ APP = """\
 from pathlib import Path
 
 from homing import Homing
-from homing.events import RetryPolicy, TerminalHandlerError
+from homing_systems.events import RetryPolicy, TerminalHandlerError
 
 homing = Homing("sqlite:///shop.db", worker=False)
 
 
-@homing.on("invoice.paid", policy=RetryPolicy(base_delay_s=0.001))
+@homing.on("invoice.paid", retry=RetryPolicy(base_delay_s=0.001).retry)
 async def book(event):
     raise ConnectionError("no ledger")
 

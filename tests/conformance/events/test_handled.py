@@ -10,8 +10,8 @@ import pytest
 
 from homing import Event, Failure, Homing
 from homing.domain.delivery import Fact
-from homing.events import TerminalHandlerError
 from homing.stores.sql.postgres import PostgresStore
+from homing_systems.events import TerminalHandlerError
 from tests.conformance.events.outbox import Outbox, work
 from tests.unit.cli.programs import started, until
 
@@ -104,7 +104,7 @@ async def test_an_event_that_was_handled_and_is_replayed_has_its_effect_once(
             event_id,
         )
         assert outbox.row(event_id)["last_error"] == "customer called"
-        attempts = await homing.desk.attempts(event_id)
+        attempts = await homing.ops.attempts(event_id)
         outbox.replay(event_id, 0, "ann")
         await work(homing)
         assert [attempt.status for attempt in attempts] == ["done"]

@@ -6,9 +6,10 @@ import psycopg
 import pytest
 
 from homing import Event, Homing
-from homing.events import TerminalHandlerError
+from homing.runtime.app import use_as_worker
 from homing.stores.layout import Stored
 from homing.testing.clocks import ManualClock
+from homing_systems.events import TerminalHandlerError
 from homing_systems.events.record import LAYOUT
 from homing_systems.events.route import as_outbox, replay
 from tests.conformance.events.outbox import (
@@ -24,7 +25,7 @@ from tests.conformance.events.outbox import (
 async def stored(homing: Homing, event_id: str) -> Stored:
     content = await homing.store.content(event_id)
     assert content is not None
-    return Stored(await homing.desk.show(event_id), content, ())
+    return Stored(await homing.ops.show(event_id), content, ())
 
 
 def test_the_columns_and_their_defaults(outbox: Outbox) -> None:
@@ -95,7 +96,7 @@ async def test_the_view_shows_what_the_layout_says(
     homing.on("void")(failing(TerminalHandlerError("no"), TerminalHandlerError("no")))
     homing.on("two", name="first")(failing())
     homing.on("two", name="second")(failing(TerminalHandlerError("no")))
-    homing.use_as_worker(adapt=as_outbox)
+    use_as_worker(homing, adapt=as_outbox)
     homing.use_without_worker()
 
     async with homing:
@@ -118,8 +119,8 @@ async def test_the_view_shows_what_the_layout_says(
         assert seen == [LAYOUT.record(await stored(homing, event_id)) for event_id in ids]
         first_failed_at = seen[1]["first_failed_at"]
         await work_until_failed(homing, server_clock)
-        await replay(homing.desk, ids[2], new_generation=0, replayed_by="ann")
-        await homing.desk.dismiss(ids[4], actor="ann", reason="known")
+        await replay(homing.ops, ids[2], new_generation=0, replayed_by="ann")
+        await homing.ops.dismiss(ids[4], actor="ann", reason="known")
         seen = [as_layout(outbox.row(event_id)) for event_id in ids]
         assert seen == [LAYOUT.record(await stored(homing, event_id)) for event_id in ids]
 
@@ -139,13 +140,13 @@ async def test_setting_deleted_at_dismisses(outbox: Outbox, server_clock: Manual
     event_id = await failed_event(outbox, server_clock)
     async with outbox.homing(clock=server_clock) as homing:
         outbox.sql("update core.outbox set deleted_at = now() where event_id = %s", event_id)
-        assert (await homing.desk.show(event_id)).state == "dismissed"
+        assert (await homing.ops.show(event_id)).state == "dismissed"
         assert (
             outbox.sql("select * from core.outbox where status = 'failed' and deleted_at is null")
             == []
         )
         outbox.sql("update core.outbox set deleted_at = null where event_id = %s", event_id)
-        assert (await homing.desk.show(event_id)).state == "failed"
+        assert (await homing.ops.show(event_id)).state == "failed"
     pending = outbox.enqueue("pending")
     for statement, problem in (
         ("update core.outbox set deleted_at = now() where event_id = %s", "only a failed one"),
@@ -170,12 +171,12 @@ async def test_one_that_was_deleted_unhandled_is_a_dead_letter_once_that_is_take
     )
     adopted, cancelled = outbox.value(insert), outbox.enqueue("cancelled")
     async with homing:
-        await homing.desk.cancel(cancelled, actor="ann", reason="not needed")
+        await homing.ops.cancel(cancelled, actor="ann", reason="not needed")
         await work(homing)
         assert seen == []
         for event_id in (str(adopted), cancelled):
             outbox.sql("update core.outbox set deleted_at = null where event_id = %s", event_id)
-            found = await homing.desk.show(event_id)
+            found = await homing.ops.show(event_id)
             assert (found.state, found.failed_because) == ("failed", "rejected")
             outbox.replay(event_id)
         await work(homing)

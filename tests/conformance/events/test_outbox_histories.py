@@ -17,11 +17,11 @@ from homing.domain.errors import HomingError
 from homing.domain.failure import Failure
 from homing.domain.message import Json
 from homing.engine.work.handlers import event_queue
-from homing.events import RetryPolicy, TerminalHandlerError
 from homing.ports import PurgeRule, Query
 from homing.stores.layout import Record, Stored
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
+from homing_systems.events import RetryPolicy, TerminalHandlerError
 from homing_systems.events.record import LAYOUT
 from homing_systems.events.route import replay
 from tests.conformance.events.outbox import Outbox, as_layout, work
@@ -52,8 +52,8 @@ class History:
         self.during_work: list[bool] = []
         self.homing = outbox.homing(clock=clock)
         for kind, name in (("good", "one"), ("a/b@c%", "one"), ("several", "b"), ("several", "c")):
-            policy = RetryPolicy(max_attempts=3)
-            self.homing.on(kind, name=name, policy=policy)(self.handle)
+            retry = RetryPolicy(max_attempts=3).retry
+            self.homing.on(kind, name=name, retry=retry)(self.handle)
 
     async def handle(self, event: object) -> Failure | None:
         before = await by_layout(self.homing)
@@ -126,19 +126,19 @@ class History:
         """By Python; verbs that its state does not allow are refused."""
         if (event := await self.any_event()) is None:
             return
-        desk, event_id = self.homing.desk, event.id
+        ops, event_id = self.homing.ops, event.id
         chance = self.rng.random()
         try:
             if chance < 0.4:
                 later = self.rng.choice((0, 0, 1))
                 generation = event.generation + later
-                await replay(desk, event_id, new_generation=generation, replayed_by="ann")
+                await replay(ops, event_id, new_generation=generation, replayed_by="ann")
             elif chance < 0.6:
-                await desk.dismiss(event_id, actor="ann", reason="test")
+                await ops.dismiss(event_id, actor="ann", reason="test")
             elif chance < 0.8:
-                await desk.restore(event_id, actor="ann", reason="test")
+                await ops.restore(event_id, actor="ann", reason="test")
             else:
-                await desk.cancel(event_id, actor="ann", reason="test")
+                await ops.cancel(event_id, actor="ann", reason="test")
         except HomingError:
             pass
 

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from homing import Event, IdempotencyConflict
 from homing.domain.errors import InvalidRequest
-from homing.events import TerminalHandlerError
+from homing.runtime.app import use_as_worker
+from homing_systems.events import TerminalHandlerError
 from tests.conformance.events.outbox import (
     Outbox,
     work,
@@ -194,7 +195,7 @@ async def test_an_event_wakes_a_worker_and_is_found_without_that(
     homing = outbox.homing(worker=True)
     seen: asyncio.Queue[str] = asyncio.Queue()
     homing.on("invoice.paid")(lambda event: seen.put_nowait(event.key))
-    homing.use_as_worker(adapt=lambda route: replace(route, poll_s=poll_s))
+    use_as_worker(homing, adapt=lambda route: replace(route, poll_s=poll_s))
 
     async with homing, asyncio.timeout(20):
         # After the first one the worker has nothing to do, and waits.
@@ -215,7 +216,7 @@ async def test_a_replay_by_sql_wakes_a_worker(outbox: Outbox) -> None:
         seen.put_nowait(event.id)
         raise TerminalHandlerError("no")
 
-    homing.use_as_worker(adapt=lambda route: replace(route, poll_s=3600))
+    use_as_worker(homing, adapt=lambda route: replace(route, poll_s=3600))
     async with homing, asyncio.timeout(20):
         event_id = await asyncio.to_thread(outbox.enqueue)
         assert await seen.get() == event_id

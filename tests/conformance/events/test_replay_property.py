@@ -112,7 +112,7 @@ def test_sql_and_python_replay_every_failed_event_to_the_same_row(outbox: Outbox
         await homing.store.add(new)
         generation = fields["generation"] + later
         await asyncio.to_thread(outbox.replay, by_sql, generation, "ann")
-        await replay(homing.desk, by_python, new_generation=generation, replayed_by="ann")
+        await replay(homing.ops, by_python, new_generation=generation, replayed_by="ann")
         sql, python = [await rows_of(homing, each, len(handlers)) for each in (by_sql, by_python)]
         assert sql == python
         assert columns(outbox, by_sql) == columns(outbox, by_python)
@@ -133,7 +133,7 @@ def test_sql_and_python_replay_every_failed_event_to_the_same_row(outbox: Outbox
 async def rows_of(homing: Homing, event_id: str, handlers: int) -> list[dict[str, Any]]:
     """The event and its handlers as Python reads them."""
     ids = [event_id, *(f"{event_id}-{number}" for number in range(handlers))]
-    return [without_identity(await homing.desk.show(each)) for each in ids]
+    return [without_identity(await homing.ops.show(each)) for each in ids]
 
 
 def without_identity(delivery: Delivery) -> dict[str, Any]:

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from homing.domain.errors import InvalidRequest, NotAllowed
-from homing.events import FailureCycle, TerminalHandlerError
 from homing.ports import Claim
 from homing.testing.clocks import ManualClock
+from homing_systems.events import FailureCycle, TerminalHandlerError
 from homing_systems.events.route import replay
 from tests.conformance.events.outbox import (
     Outbox,
@@ -60,10 +60,10 @@ async def test_only_a_failed_row_is_replayed_and_by_a_stated_generation(
         outbox.replay(failed, 1)
     async with outbox.homing() as homing:
         with pytest.raises(InvalidRequest, match="of generation 2: state that one or a later one"):
-            await replay(homing.desk, failed, new_generation=1, replayed_by="ann")
+            await replay(homing.ops, failed, new_generation=1, replayed_by="ann")
         for event_id in (pending, in_flight, delivered, deleted):
             with pytest.raises(NotAllowed):
-                await replay(homing.desk, event_id, new_generation=5, replayed_by="ann")
+                await replay(homing.ops, event_id, new_generation=5, replayed_by="ann")
     assert contents(outbox)[:3] == before[:3]
 
 

@@ -9,10 +9,11 @@ import psycopg
 import pytest
 from msgspec.structs import asdict
 
-from homing import Homing, Query
+from homing import Homing
 from homing.domain.delivery import Delivery
-from homing.events import TerminalHandlerError
+from homing.ports import Query
 from homing.testing.clocks import ManualClock
+from homing_systems.events import TerminalHandlerError
 from homing_systems.events.route import replay
 from tests.conformance.events.outbox import (
     Outbox,
@@ -34,7 +35,7 @@ async def test_the_function_and_the_transition_give_the_same_rows(
     for _ in range(2):
         async with outbox.homing(clock=server_clock, generation=2) as homing:
             outbox.replay(by_sql, 2, "ann@example.org")
-            await replay(homing.desk, by_python, new_generation=2, replayed_by="ann@example.org")
+            await replay(homing.ops, by_python, new_generation=2, replayed_by="ann@example.org")
             sql, python = [
                 [plain(each) for each in await family(homing, event_id)]
                 for event_id in (by_sql, by_python)
@@ -46,9 +47,9 @@ async def test_the_function_and_the_transition_give_the_same_rows(
 
 
 async def family(homing: Homing, event_id: str) -> list[Delivery]:
-    children = (await homing.desk.list(Query(parent_id=event_id))).items
+    children = (await homing.store.page(Query(parent_id=event_id))).items
     return [
-        await homing.desk.show(event_id),
+        await homing.ops.show(event_id),
         *sorted(children, key=lambda child: child.metadata["handler"]),
     ]
 
@@ -140,7 +141,7 @@ async def test_a_wait_survives_the_end_of_the_process(
     homing.on("paid")(failing(ConnectionError("refused")))
     async with homing:
         await work(homing)
-        due_at_ms = (await homing.desk.show(event_id)).due_at_ms
+        due_at_ms = (await homing.ops.show(event_id)).due_at_ms
     assert due_at_ms is not None
 
     homing, seen = outbox.homing(clock=server_clock), list[int]()

@@ -18,20 +18,25 @@ import pydantic
 import pytest
 import sqlalchemy.exc
 
-import homing.events
-from homing import Event, Homing, Query
+import homing_systems.events
+from homing import Event, Homing
 from homing.domain.delivery import Fact
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
 from homing.engine.process.engine import Engine
-from homing.engine.work.function_step import Assignment
+from homing.engine.work.function_step import HandlerCall
 from homing.engine.work.handlers import Handlers
-from homing.events import DEFAULT_RETRY_POLICY, FailureCycle, RetryPolicy, TerminalHandlerError
 from homing.observers.prometheus import PrometheusMetrics
-from homing.ports import Alert, Facet, Transitioned
+from homing.ports import Alert, Facet, Query, Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.random_numbers import SeededRandom
+from homing_systems.events import (
+    DEFAULT_RETRY_POLICY,
+    FailureCycle,
+    RetryPolicy,
+    TerminalHandlerError,
+)
 from homing_systems.events import dead_letters as tools
 from homing_systems.events.record import LAYOUT, alert_fields
 from homing_systems.events.route import EventFields, events_route, replay, request_for
@@ -55,10 +60,10 @@ class Handler:
     def __init__(self, clock: ManualClock, *errors: Exception) -> None:
         self._clock = clock
         self._errors = list(errors)
-        self.events: list[Assignment] = []
+        self.events: list[HandlerCall] = []
         self.called_at_s: list[float] = []
 
-    async def __call__(self, event: Assignment) -> None:
+    async def __call__(self, event: HandlerCall) -> None:
         self.events.append(event)
         self.called_at_s.append(elapsed_s(self._clock))
         if self._errors:
@@ -151,7 +156,7 @@ async def test_two_events_that_fail_together_are_tried_at_different_times() -> N
         for number in range(20):
             await homing.submit(Event("invoice.paid"), key=str(number))
         await homing.engine.run_until_idle()
-        waiting = (await homing.desk.list(Query(facets=(Facet(state="pending"),)))).items
+        waiting = (await homing.store.page(Query(facets=(Facet(state="pending"),)))).items
 
     assert len(waiting) == 20
     assert len({delivery.due_at_ms for delivery in waiting}) > 10
@@ -166,7 +171,7 @@ async def test_a_handler_may_have_a_policy_of_its_own(clock: ManualClock) -> Non
     mine, other = Handler(clock, *flaky(2)), Handler(clock, *flaky(5))
     world = Events(
         clock,
-        on_paid(mine, policy=RetryPolicy(base_delay_s=10, max_attempts=2)),
+        on_paid(mine, retry=RetryPolicy(base_delay_s=10, max_attempts=2).retry),
         on_sent(other),
     )
 
@@ -186,12 +191,12 @@ async def test_a_handlers_terminal_errors_come_on_top_of_the_default_ones(
 ) -> None:
     """E-024, E-025, E-063"""
     mine, other = Handler(clock, error), Handler(clock, KeyError("no account"))
+    policy = RetryPolicy(terminal_errors=(LookupError,))
     world = Events(
         clock,
         on_paid(
             mine,
-            policy=RetryPolicy(terminal_errors=(LookupError,)),
-            terminal_errors=(ZeroDivisionError,),
+            terminal_errors=(*policy.terminal_errors, ZeroDivisionError),
         ),
         on_sent(other),
     )
@@ -335,7 +340,7 @@ async def test_a_replay_keeps_the_old_cycle_on_the_row(clock: ManualClock) -> No
     assert before is not None
     assert (before["attempts"], before["failure_history"]) == (5, [])
 
-    await replay(world.desk, event_id, new_generation=0, replayed_by="ops@example.org")
+    await replay(world.ops, event_id, new_generation=0, replayed_by="ops@example.org")
 
     row = LAYOUT.record(await world.stored(event_id))
     assert row is not None
@@ -392,17 +397,17 @@ async def test_replay_needs_a_failed_row_and_a_generation(clock: ManualClock) ->
     assert await world.word(pending) == "pending"
 
     with pytest.raises(TypeError, match="new_generation"):
-        await replay(world.desk, failed, replayed_by="sql-direct")  # type: ignore[call-arg]
+        await replay(world.ops, failed, replayed_by="sql-direct")  # type: ignore[call-arg]
     with pytest.raises(NotAllowed):
-        await replay(world.desk, pending, new_generation=1, replayed_by="sql-direct")
+        await replay(world.ops, pending, new_generation=1, replayed_by="sql-direct")
     with pytest.raises(NotFound):
-        await replay(world.desk, "missing", new_generation=1, replayed_by="sql-direct")
+        await replay(world.ops, "missing", new_generation=1, replayed_by="sql-direct")
     await world.work_for(10)
     with pytest.raises(NotAllowed):
-        await replay(world.desk, pending, new_generation=1, replayed_by="sql-direct")
-    await world.desk.dismiss(failed, actor="ops", reason="known")
+        await replay(world.ops, pending, new_generation=1, replayed_by="sql-direct")
+    await world.ops.dismiss(failed, actor="ops", reason="known")
     with pytest.raises(NotAllowed):
-        await replay(world.desk, failed, new_generation=1, replayed_by="sql-direct")
+        await replay(world.ops, failed, new_generation=1, replayed_by="sql-direct")
 
 
 async def test_two_replays_give_one_new_cycle(clock: ManualClock) -> None:
@@ -411,9 +416,9 @@ async def test_two_replays_give_one_new_cycle(clock: ManualClock) -> None:
     event_id = await world.publish()
     await world.work()
 
-    await replay(world.desk, event_id, new_generation=1, replayed_by="one")
+    await replay(world.ops, event_id, new_generation=1, replayed_by="one")
     with pytest.raises(NotAllowed):
-        await replay(world.desk, event_id, new_generation=1, replayed_by="two")
+        await replay(world.ops, event_id, new_generation=1, replayed_by="two")
 
     assert len((await world.get(event_id)).failure_history) == 1
 
@@ -430,7 +435,7 @@ async def test_an_event_stays_with_its_generation_until_it_is_replayed(
     await after.work()
     assert new.events == []
     await before.work()
-    await replay(after.desk, event_id, new_generation=4, replayed_by="ops")
+    await replay(after.ops, event_id, new_generation=4, replayed_by="ops")
     await before.work()
     assert len(old.events) == 1
     await after.work()
@@ -463,7 +468,7 @@ async def test_each_move_into_failed_alerts_once_with_seven_fields(
     event_id = await world.publish()
     await world.work_for(60)
     handler.fail_with(*errors)
-    await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
+    await replay(world.ops, event_id, new_generation=0, replayed_by="ops")
     await world.work_for(60)
 
     assert world.alerts.words() == ["alert", "alert"]
@@ -507,7 +512,7 @@ async def test_several_handlers_have_budgets_of_their_own(clock: ManualClock) ->
     assert (failed.parent_id, failed.metadata["handler"]) == (event_id, "send_receipt")
     assert (event.id, event.fanned_out) == (event_id, True)
 
-    await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
+    await replay(world.ops, event_id, new_generation=0, replayed_by="ops")
     bad._errors.clear()
     await world.work_for(60)
     assert (len(good.events), len(bad.events)) == (1, 6)
@@ -528,7 +533,7 @@ async def test_a_replay_takes_the_handlers_rows_to_the_new_generation(
     event_id = await third.publish(generation=3)
     await third.work()
 
-    await replay(fourth.desk, event_id, new_generation=4, replayed_by="ops")
+    await replay(fourth.ops, event_id, new_generation=4, replayed_by="ops")
     await third.work()
     await fourth.work()
 
@@ -566,7 +571,7 @@ async def test_a_replayed_event_that_was_handled_is_delivered_without_its_effect
     await world.work()
 
     await world.store.save([], [handled(event_id, "book_revenue")])
-    await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
+    await replay(world.ops, event_id, new_generation=0, replayed_by="ops")
     await world.work()
 
     assert len(handler.events) == 1
@@ -639,14 +644,14 @@ async def test_a_dismissed_event_is_failed_with_a_deletion_time(clock: ManualClo
     await world.work()
     clock.advance(5)
 
-    await world.desk.dismiss(gone, actor="ops", reason="known")
+    await world.ops.dismiss(gone, actor="ops", reason="known")
 
     rows = [LAYOUT.record(await world.stored(event_id)) for event_id in (kept, gone)]
     assert [(row or {})["status"] for row in rows] == ["failed", "failed"]
     assert [(row or {})["deleted_at"] for row in rows] == [None, "2026-02-23T10:00:05.000Z"]
     assert await dead_letters(world) == [kept]
     await world.check_filters()
-    await world.desk.restore(gone, actor="ops", reason="not known after all")
+    await world.ops.restore(gone, actor="ops", reason="not known after all")
     assert sorted(await dead_letters(world)) == sorted([kept, gone])
 
 
@@ -714,7 +719,7 @@ async def test_a_random_run_makes_no_other_moves(clock: ManualClock, seed: int) 
         await world.work()
         clock.advance(chance.choice([0.1, 1, 10]))
         for event_id in await dead_letters(world):
-            await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
+            await replay(world.ops, event_id, new_generation=0, replayed_by="ops")
 
     assert moves.seen == MOVES
 
@@ -727,7 +732,7 @@ async def test_other_verbs_are_not_offered(clock: ManualClock) -> None:
 
     for verb in ("restart", "resend", "cancel"):
         with pytest.raises(NotAllowed, match=f"does not offer {verb}"):
-            await getattr(world.desk, verb)(event_id, actor="ops", reason="now")
+            await getattr(world.ops, verb)(event_id, actor="ops", reason="now")
 
 
 async def test_a_row_inserted_by_a_producer_is_an_event(clock: ManualClock) -> None:
@@ -759,7 +764,7 @@ async def test_a_thousand_replays_still_work(clock: ManualClock) -> None:
     await world.work()
 
     for _ in range(1000):
-        await replay(world.desk, event_id, new_generation=0, replayed_by="sql-direct")
+        await replay(world.ops, event_id, new_generation=0, replayed_by="sql-direct")
         await world.work()
 
     assert len(handler.events) == 1001
@@ -811,7 +816,7 @@ async def test_the_growth_of_histories_is_a_metric(clock: ManualClock) -> None:
     event_id = await world.publish()
     await world.work()
     for _ in range(2):
-        await replay(world.desk, event_id, new_generation=0, replayed_by="ann")
+        await replay(world.ops, event_id, new_generation=0, replayed_by="ann")
         await world.work()
 
     page = metrics.page(None).decode()
@@ -823,7 +828,7 @@ async def test_the_growth_of_histories_is_a_metric(clock: ManualClock) -> None:
 def test_the_named_parts_are_there() -> None:
     """E-015, E-048"""
     assert {"RetryPolicy", "DEFAULT_RETRY_POLICY", "TerminalHandlerError", "FailureCycle"} <= {
-        *homing.events.__all__
+        *homing_systems.events.__all__
     }
     assert RetryPolicy() == DEFAULT_RETRY_POLICY
     for name in ("list_dlq_events", "get_dlq_event_detail", "replay_dlq_event"):

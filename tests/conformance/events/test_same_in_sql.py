@@ -31,7 +31,7 @@ async def test_sql_and_python_store_the_same_delivery(outbox: Outbox) -> None:
             generation=2,
             metadata={"target": "ledger"},
         )
-        sql, python = [await homing.desk.show(id_) for id_ in (by_sql, ticket.delivery_id)]
+        sql, python = [await homing.ops.show(id_) for id_ in (by_sql, ticket.delivery_id)]
         assert asdict(plain(sql)) == asdict(plain(python))
     own = "id, created_at_ms, updated_at_ms, due_at_ms"
     for table in ("homing_open", "homing_records"):

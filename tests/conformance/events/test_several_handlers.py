@@ -13,16 +13,17 @@ import pytest
 from homing import Event, Homing
 from homing.cli.reading import counts
 from homing.domain.errors import InvalidRequest, NotFound
-from homing.events import RetryPolicy, TerminalHandlerError
+from homing.engine.ops.caller import CallerOperations
 from homing.mcp.tools import DeadLetterTools
 from homing.observers.logs import LogObserver
+from homing.runtime.app import use_as_worker
 from homing.testing.clocks import ManualClock
-from homing_systems.events import dead_letters
+from homing_systems.events import RetryPolicy, TerminalHandlerError, dead_letters
 from homing_systems.events.route import as_outbox
 from tests.conformance.events.outbox import Outbox, failing, work, work_until_failed
 from tests.unit.web.conftest import OPEN, running
 
-TWICE = RetryPolicy(max_attempts=2)
+TWICE = RetryPolicy(max_attempts=2).retry
 ERRORS = "book: TerminalHandlerError: no account; send: ConnectionError: mail is down"
 
 
@@ -30,7 +31,7 @@ def with_three_handlers(homing: Homing) -> Homing:
     """One works, one fails at once, one after two attempts."""
     homing.on("paid", name="count")(failing())
     homing.on("paid", name="book")(failing(TerminalHandlerError("no account")))
-    homing.on("paid", name="send", policy=TWICE)(failing(*[ConnectionError("mail is down")] * 2))
+    homing.on("paid", name="send", retry=TWICE)(failing(*[ConnectionError("mail is down")] * 2))
     return homing
 
 
@@ -64,7 +65,7 @@ async def test_the_row_of_the_event_says_what_its_handlers_met(
     """E-029, E-046, E-053"""
     clock = ManualClock(outbox.value("select core.homing_now_ms()") + 60_000)
     homing = with_three_handlers(outbox.homing(clock=clock))
-    homing.use_as_worker(adapt=as_outbox, observers=[LogObserver("info", "text")])
+    use_as_worker(homing, adapt=as_outbox, observers=[LogObserver("info", "text")])
     homing.use_without_worker()
     event_id = outbox.enqueue("k", "paid")
     first_failed_at_ms = clock.now_ms()
@@ -77,7 +78,8 @@ async def test_the_row_of_the_event_says_what_its_handlers_met(
         detail = await dead_letters.get_dlq_event_detail(homing, event_id)
         assert detail["event"]["last_error"] == ERRORS
         assert attempts(detail, "handler_name") == TRIED
-        agent = await DeadLetterTools(homing, allow_replay=False).detail(event_id)
+        ops = CallerOperations.of(homing.ops, sees_personal_data=True)
+        agent = await DeadLetterTools(homing, allow_replay=False).detail(ops, event_id)
         assert agent["event"]["last_error"] == ERRORS
         assert attempts(agent, "handler") == TRIED
         assert {attempt["ended_at"][-6:] for attempt in agent["attempts"]} == {"+00:00"}
@@ -105,7 +107,7 @@ async def test_many_failed_handlers_are_counted_and_the_first_named() -> None:
     async with homing:
         ticket = await homing.submit(Event("paid"), key="k")
         await work(homing)
-        failure = (await homing.desk.show(ticket.delivery_id)).failure
+        failure = (await homing.ops.show(ticket.delivery_id)).failure
 
     assert failure is not None
     assert failure.detail.count("TerminalHandlerError: no") == 5
@@ -125,8 +127,10 @@ async def test_rest_and_agents_state_no_earlier_generation(outbox: Outbox) -> No
         path = f"/api/v1/deliveries/{event_id}/replay"
         refused = await api.client.post(path, json=asked)
         assert (refused.status_code, refused.json()["field"]) == (422, "generation")
+        tools = DeadLetterTools(homing, allow_replay=True)
+        ops = CallerOperations.of(homing.ops, sees_personal_data=True)
         with pytest.raises(InvalidRequest, match="of generation 3: state that one or a later"):
-            await DeadLetterTools(homing, allow_replay=True).replay(event_id, "a", "b", 2)
+            await tools.replay(ops, event_id, "a", "b", 2)
         assert outbox.row(event_id)["status"] == "failed"
         done = await api.client.post(path, json={**asked, "generation": 4})
         assert (done.json()["state"], done.json()["generation"]) == ("pending", 4)

@@ -22,7 +22,7 @@ from homing.settings import Settings
 from homing.testing.clocks import ManualClock
 from homing.web.application import application
 from homing_systems.verdicts import stripe
-from homing_systems.verdicts.assembly import ASSEMBLY
+from homing_systems.verdicts.plugin import PLUGIN
 from homing_systems.verdicts.settings import VerdictSettings
 from homing_systems.verdicts.web import SERVICE
 from tests.conformance.world import Answer, ScriptedProvider
@@ -68,15 +68,15 @@ class Office:
             }
         )
         general = Settings(store=store_url(folder), sender=SENDER)
-        store = store or store_for(general, ASSEMBLY)
+        store = store or store_for(general, PLUGIN)
         setup = Setup(self.settings, general, provider or self.graph, store=store)
-        assert ASSEMBLY.notices is not None
+        assert PLUGIN.notices is not None
         self.alarm = AlertLog(Path(self.settings.alert_log))
         self.homing = Homing(
             store,
-            routes=ASSEMBLY.routes(setup),
-            layouts=ASSEMBLY.layouts,
-            notifiers=[RouteNotices(ASSEMBLY.notices(setup))],
+            routes=PLUGIN.routes(setup),
+            layouts=PLUGIN.layouts,
+            notifiers=[RouteNotices(PLUGIN.notices(setup))],
             alarm=self.alarm,
             clock=clock,
             worker=False,

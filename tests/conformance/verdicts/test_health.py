@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from homing.runtime.app import use_as_worker
 from homing.testing.clocks import ManualClock
 from homing_systems.verdicts.presence import alert_if_absent, files, problems
 from tests.conformance.verdicts.office import Office
@@ -27,7 +28,7 @@ async def test_an_absent_worker_is_a_problem_and_an_alert(
 async def test_a_worker_that_beats_is_there(tmp_path: Path, clock: ManualClock) -> None:
     """O-098"""
     worker = Office(tmp_path, clock)
-    worker.homing.use_as_worker()
+    use_as_worker(worker.homing)
     async with worker.open(), Office(tmp_path, clock).open() as office:
         assert await problems(office.service) == []
         assert await alert_if_absent(office.service) is None

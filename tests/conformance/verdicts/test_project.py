@@ -17,7 +17,7 @@ from homing.plugins.known import Nowhere
 from homing.plugins.programs import Program, assemble, load_program
 from homing.plugins.value import Setup
 from homing.settings.own_names import own_names
-from homing_systems.verdicts.assembly import ASSEMBLY
+from homing_systems.verdicts.plugin import PLUGIN
 from homing_systems.verdicts.programs import WEBHOOK_PORT
 from homing_systems.verdicts.settings import VerdictSettings, environ_with_file
 from tools.conformance import ROWS, covered_rows, without_test
@@ -44,7 +44,7 @@ def env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_files_of_the_document_are_the_defaults(env_file: Path) -> None:
     """O-038, O-040, O-128"""
-    program = load_program(ASSEMBLY)
+    program = load_program(PLUGIN)
 
     assert program.general.store == "jsonl:////home/nous/oracle_email_retry_queue.jsonl"
     assert program.general.server.port == 8006
@@ -52,7 +52,7 @@ def test_the_files_of_the_document_are_the_defaults(env_file: Path) -> None:
     own = VerdictSettings()
     assert own.dead_letters == "/home/nous/oracle_email_dead_letter.jsonl"
     assert own.delivery_log == "/home/nous/oracle_email_delivery.log"
-    assert own.alert_log == program.general.log.alerts == "/home/nous/ALERT.log"
+    assert own.alert_log == program.general.log.alert_file == "/home/nous/ALERT.log"
     assert (own.max_attempts, own.env_file) == (4, "/home/nous/.env")
     assert own.service_url == "http://127.0.0.1:8006"
 
@@ -64,17 +64,17 @@ def test_each_variable_takes_effect(
     monkeypatch.setenv("EMAIL_RETRY_QUEUE_PATH", str(tmp_path / "q.jsonl"))
     monkeypatch.setenv("EMAIL_DEAD_LETTER_PATH", str(tmp_path / "d.jsonl"))
     monkeypatch.setenv("EMAIL_RETRY_MAX_ATTEMPTS", "2")
-    program = load_program(ASSEMBLY)
-    [route] = ASSEMBLY.routes(_setup(program))
+    program = load_program(PLUGIN)
+    [route] = PLUGIN.routes(_setup(program))
 
     assert program.general.store == f"jsonl:///{tmp_path}/q.jsonl"
     assert program.settings.dead_letters == str(tmp_path / "d.jsonl")
     assert route.plan.stage("send").retry.max_attempts == 2
     monkeypatch.setenv("HOMING_STORE", "memory:")
-    assert load_program(ASSEMBLY).general.store == "memory:"
+    assert load_program(PLUGIN).general.store == "memory:"
     monkeypatch.setenv("EMAIL_RETRY_QUEUE", "typo")
     with pytest.raises(SettingsError, match="EMAIL_RETRY_QUEUE: there is no such setting"):
-        load_program(ASSEMBLY)
+        load_program(PLUGIN)
 
 
 def _setup(program: Program) -> Setup[VerdictSettings]:
@@ -88,7 +88,7 @@ def test_variables_may_stand_in_the_env_file(env_file: Path, tmp_path: Path) -> 
             f"EMAIL_RETRY_MAX_ATTEMPTS=3\nEMAIL_RETRY_QUEUE_PATH='{tmp_path}/in-file.jsonl'\n"
         )
 
-    program = load_program(ASSEMBLY)
+    program = load_program(PLUGIN)
     assert program.settings.max_attempts == 3
     assert program.general.store == f"jsonl:///{tmp_path}/in-file.jsonl"
     assert program.general.sender == "a@example.org"
@@ -103,7 +103,7 @@ def test_a_missing_credential_is_named(env_file: Path, name: str) -> None:
     env_file.write_text("".join(line for line in lines if not line.startswith(name)))
 
     with pytest.raises(SettingsError, match=f"{name}: is missing"):
-        assemble(load_program(ASSEMBLY), worker=True)
+        assemble(load_program(PLUGIN), worker=True)
 
 
 def test_units_start_the_programs_and_a_timer_looks_every_minute() -> None:

@@ -515,11 +515,11 @@ async def test_replay_is_off_unless_switched_on(clock: ManualClock) -> None:
     dead = await world.deliver()
     for verb in ("replay", "restart", "resend", "dismiss"):
         with pytest.raises(NotAllowed, match=f"does not offer {verb}"):
-            await getattr(world.desk, verb)(dead, actor="nous", reason="sure")
+            await getattr(world.ops, verb)(dead, actor="nous", reason="sure")
 
     world = Verdicts(clock, "400", replay=True)
     dead = await world.deliver()
-    await world.desk.replay(dead, actor="nous", reason="consent renewed")
+    await world.ops.replay(dead, actor="nous", reason="consent renewed")
     await world.work()
     assert await world.word(dead) == "DELIVERED"
 

@@ -93,7 +93,7 @@ async def test_a_send_that_hangs_is_queued_with_code_minus_one(
     """O-005, O-035"""
     async with Office(tmp_path, clock, "timeout", "timeout").open() as office:
         answer = await office.post()
-        found = await office.homing.desk.show(answer.json()["retry_id"])
+        found = await office.homing.ops.show(answer.json()["retry_id"])
         await office.work_for(DAY_S)
 
     assert answer.json()["outcome"] == "queued"
@@ -399,7 +399,7 @@ async def test_an_unexpected_error_in_the_provider_is_an_attempt(
     async with Office(tmp_path, clock, surprise, surprise, "202").open() as office:
         first = await office.post()
         second = await office.post(session_id="cs_2")
-        found = await office.homing.desk.show(first.json()["retry_id"])
+        found = await office.homing.ops.show(first.json()["retry_id"])
 
     assert (first.json()["outcome"], found.attempts_spent) == ("queued", 1)
     assert second.json() == {"outcome": "sent"}

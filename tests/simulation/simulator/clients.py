@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreOutcomeUnknown
 from homing.engine.intake.admission import Ticket
+from homing.engine.intake.request_checks import at_ms
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.key_checks import KeyChecks
@@ -76,7 +77,8 @@ class Clients:
             for ask in self._new(route, self._rng.randint(1, 6)):
                 self.dispatch([ask], "send")
         elif draw < 0.93:
-            self.dispatch(self._new(route, self._rng.randint(1, 4)), "background")
+            for ask in self._new(route, self._rng.randint(1, 4)):
+                self.dispatch([ask], "background")
         else:
             self._ask_again()
 
@@ -140,16 +142,13 @@ class Clients:
         route = engine.routes[asks[0].route]
         requests = [ask.request for ask in asks]
         try:
-            if way == "send":
+            if way == "submit":
+                answers = await engine.admission.submit(route, requests)
+            else:
                 await engine.ensure_beating()
                 process.become_known()
-                answers: list[Ticket | IdempotencyConflict] = [
-                    await engine.admission.send(route, requests[0])
-                ]
-            else:
-                worker = engine.workers[route.name]
-                taker = worker if way == "background" else None
-                answers = await engine.admission.submit(route, requests, taker=taker)
+                wait = way == "send"
+                answers = [await engine.admission.send(route, requests[0], wait=wait)]
         except (InvalidRequest, IdempotencyConflict) as refusal:
             self._refused(asks, refusal)
         except StoreOutcomeUnknown:
@@ -215,7 +214,7 @@ class Clients:
         asked: dict[tuple[str, str], Ask] = {}
         for ask in self.asks:
             request = ask.request
-            if ask.told_id is None or request.key is None or request.expires_at_ms is not None:
+            if ask.told_id is None or request.key is None or request.expires_at is not None:
                 continue
             if self._keys.is_free((request.source, request.key), now_ms):
                 asked[request.source, request.key] = ask
@@ -239,5 +238,5 @@ class Clients:
         if ticket.created and stored.priority != ask.request.priority:
             self._breach("I1", stored.id, "stored with another priority")
         is_new = ticket.created and stored.cycle == 1
-        if is_new and stored.expires_at_ms != ask.request.expires_at_ms:
+        if is_new and stored.expires_at_ms != at_ms("expires_at", ask.request.expires_at):
             self._breach("I1", stored.id, "stored with another end")

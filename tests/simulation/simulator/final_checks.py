@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from homing.domain.delivery import Attempt, Content, Delivery
 from homing.domain.writes import KEPT_PAYLOAD
+from homing.engine.intake.request_checks import at_ms
 from tests.simulation.simulator.process_checks import INTERRUPTING, check_processes
 from tests.simulation.simulator.route_kinds import ROUTE_KINDS, STAGES
 from tests.simulation.simulator.service import NO_ADDRESS, Acceptance
@@ -57,8 +58,8 @@ def _accepted(world: World, totals: Totals) -> None:
             if found != world.keys.owner.get(name) or ask.told_id not in world.keys.owners[name]:
                 totals.lost += 1
                 breach("I1", ask.told_id, f"told, and by its key {found} is found")
-        if ask.made_it and isinstance(not_before_ms := ask.request.not_before_ms, int):
-            _not_before(world, ask.told_id, not_before_ms)
+        if ask.made_it and (send_at_ms := at_ms("send_at", ask.request.send_at)) is not None:
+            _not_early(world, ask.told_id, send_at_ms)
     for (source, text), key in disk.keys.items():
         if key.delivery_id not in disk.deliveries and key.delivery_id not in disk.removed:
             breach("I2", text, f"a key of {source} with no delivery")
@@ -74,10 +75,10 @@ def _earlier_payloads(world: World, delivery: Delivery) -> None:
             world.findings.breach("I5", delivery.id, f"its payload {number} is not kept")
 
 
-def _not_before(world: World, delivery_id: str, not_before_ms: int) -> None:
+def _not_early(world: World, delivery_id: str, send_at_ms: int) -> None:
     """Never early (I13); a wall clock set back after the claim is no fault of anybody's."""
-    started_ms = world.sends.first_start_ms.get(delivery_id, not_before_ms)
-    if started_ms < not_before_ms and not world.options.has("clock"):
+    started_ms = world.sends.first_start_ms.get(delivery_id, send_at_ms)
+    if started_ms < send_at_ms and not world.options.has("clock"):
         world.findings.breach("I13", delivery_id, "tried before its time")
 
 
@@ -161,7 +162,7 @@ def _duplicates(
     waived = any(cycle.failed_because == "uncertain" for cycle in delivery.failure_history)
     # How long a service folds tokens is measured by wall clocks, which may disagree.
     misjudged = route_kind.token_window_s and world.options.has("clock")
-    if route_kind.on_doubt == "hold" and worst > by_zombie and not waived and not misjudged:
+    if route_kind.on_unknown == "hold" and worst > by_zombie and not waived and not misjudged:
         world.findings.breach("I9", delivery.id, "sent again in doubt, on a route that holds")
 
 

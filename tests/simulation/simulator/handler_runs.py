@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from homing.domain.errors import TerminalError
-from homing.engine.work.function_step import Assignment
+from homing.engine.work.function_step import HandlerCall
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.options import Options
@@ -49,35 +49,35 @@ class HandlerRuns:
         self.done: Counter[tuple[str, str]] = Counter()
         self._made: dict[tuple[str, str], set[str]] = {}
 
-    def function(self, process: SimProcess, stage: str) -> Callable[[Assignment], Awaitable[str]]:
-        async def run(assignment: Assignment) -> str:
-            return await self._run(process, stage, assignment)
+    def function(self, process: SimProcess, stage: str) -> Callable[[HandlerCall], Awaitable[str]]:
+        async def run(call: HandlerCall) -> str:
+            return await self._run(process, stage, call)
 
         return run
 
-    async def _run(self, process: SimProcess, stage: str, assignment: Assignment) -> str:
-        delivery_id = self._own_id(assignment)
+    async def _run(self, process: SimProcess, stage: str, call: HandlerCall) -> str:
+        delivery_id = self._own_id(call)
         self._sends.starts(process, delivery_id, stage)
-        self._check_results(stage, assignment)
-        if isinstance(assignment.data, dict) and assignment.data.get(POISON):
+        self._check_results(stage, call)
+        if isinstance(call.data, dict) and call.data.get(POISON):
             self._sends.killed_by(delivery_id)
             self._kill(process)
             await asyncio.sleep(0)  # its last callback; there is no next one
         if self.faults_on:
-            await self._apply_faults(waits=assignment.name != AT_ONCE)
+            await self._apply_faults(waits=call.name != AT_ONCE)
         self.done[delivery_id, stage] += 1
         made = f"{stage} {self.done[delivery_id, stage]}"
         self._made.setdefault((delivery_id, stage), set()).add(made)
         return made
 
-    def _own_id(self, assignment: Assignment) -> str:
+    def _own_id(self, call: HandlerCall) -> str:
         """A handler of several is shown the event's id; its own row is the child's."""
-        handler = assignment.metadata.get("handler")
-        for child_id in self._disk.children.get(assignment.id, ()) if handler else ():
+        handler = call.metadata.get("handler")
+        for child_id in self._disk.children.get(call.id, ()) if handler else ():
             child = self._disk.deliveries.get(child_id)
             if child is not None and child.metadata.get("handler") == handler:
                 return child_id
-        return assignment.id
+        return call.id
 
     async def _apply_faults(self, *, waits: bool) -> None:
         options, roll = self._options, self._roll
@@ -94,10 +94,10 @@ class HandlerRuns:
             self._fault("handler_hung")
             await asyncio.sleep(TIMEOUT_S * 3)
 
-    def _check_results(self, stage: str, assignment: Assignment) -> None:
+    def _check_results(self, stage: str, call: HandlerCall) -> None:
         """A stage sees what the stages before it have really made (I18)."""
-        order = STAGES.get(assignment.name, ())
+        order = STAGES.get(call.name, ())
         for earlier in order[: order.index(stage)] if stage in order else ():
-            made = self._made.get((assignment.id, earlier), set())
-            if assignment.results.get(earlier) not in made:
-                self._breach("I18", assignment.id, f"{stage} runs without {earlier}")
+            made = self._made.get((call.id, earlier), set())
+            if call.results.get(earlier) not in made:
+                self._breach("I18", call.id, f"{stage} runs without {earlier}")

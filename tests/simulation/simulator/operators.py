@@ -1,4 +1,4 @@
-"""The people at the desk: they replay, resend, dismiss and repair, some with a double click."""
+"""The people at the ops: they replay, resend, dismiss and repair, some with a double click."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from homing.domain.delivery import Delivery
 from homing.domain.errors import Refused
-from homing.engine.ops.desk import Desk
+from homing.engine.ops.operations import Operations
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.options import Options
 from tests.simulation.simulator.pauses import Pauses
@@ -85,7 +85,7 @@ class Operators:
                 self._loop.spawn(process.actor, self._click(process, click, number), verb)
 
     def resume_all(self, process: SimProcess) -> None:
-        """The desk is cleared: what a person paused, a person must resume."""
+        """Nothing stays paused: what a person paused, a person must resume."""
         for route in self.pauses.ever:
             click = Click("resume", route, 1)
             self._loop.spawn(process.actor, self._click(process, click, 0), "resume")
@@ -140,13 +140,13 @@ class Operators:
         if engine is None:
             return
         try:
-            click.done.append(await self._use(engine.desk, click, number))
+            click.done.append(await self._use(engine.ops, click, number))
         except Refused:
             click.refused += 1
         except Exception:
             click.unknown += 1
 
-    async def _use(self, desk: Desk, click: Click, number: int) -> str:
+    async def _use(self, ops: Operations, click: Click, number: int) -> str:
         verb, subject = click.verb, click.subject
         who = {"actor": ACTOR, "reason": REASON}
         special: dict[str, dict[str, object]] = {
@@ -156,7 +156,7 @@ class Operators:
             # What they saw when they clicked.
             "replay": {"cycle": click.cycle},
         }
-        done: object = await getattr(desk, verb)(subject, **who, **special.get(verb, {}))
+        done: object = await getattr(ops, verb)(subject, **who, **special.get(verb, {}))
         return done.id if isinstance(done, Delivery) else subject
 
     def _payload(self, subject: str) -> bytes:

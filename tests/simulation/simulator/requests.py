@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from homing.domain.message import Email, Event, Job, Message
 from homing.engine.intake.admission import Request
+from homing.testing.clocks import moment
 from tests.simulation.simulator.handler_runs import AT_ONCE, POISON
 from tests.simulation.simulator.hosts import EPOCH_MS
 from tests.simulation.simulator.options import Options
@@ -45,15 +46,15 @@ class RequestMaker:
         rng = self._rng
         draw = rng.random()
         now_ms = EPOCH_MS + int(self._loop.time() * 1000)
-        not_before_ms = now_ms + rng.randint(500, 30_000) if draw < 0.05 else None
-        expires_at_ms = now_ms + rng.randint(500, 40_000) if 0.05 < draw < 0.1 else None
+        send_at = moment(now_ms + rng.randint(500, 30_000)) if draw < 0.05 else None
+        expires_at = moment(now_ms + rng.randint(500, 40_000)) if 0.05 < draw < 0.1 else None
         return Request(
             message=self._message(route, number),
             key=key or (f"k{number}" if draw < 0.97 else None),
             source=source or f"s{number % 3}",
             priority=2 if draw > 0.2 else 1 + number % 4,
-            not_before_ms=not_before_ms,
-            expires_at_ms=expires_at_ms,
+            send_at=send_at,
+            expires_at=expires_at,
         )
 
     def _message(self, route: str, number: int) -> Message:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from homing.domain.policy import OnDoubt, OnRouteFault
+from homing.domain.policy import OnRouteFault, OnUnknown
 
 TIMEOUT_S = 5.0
 POLL_S = 10.0
@@ -25,7 +25,7 @@ class RouteKind(Struct, frozen=True, kw_only=True):
     carries: Literal["mail", "event", "job", "digest"] = "mail"
     ladder_s: tuple[float, ...] = (1.0, 4.0, 10.0)
     max_attempts: int = 4
-    on_doubt: OnDoubt = "resend"
+    on_unknown: OnUnknown = "retry"
     on_route_fault: OnRouteFault = "pause"
     inline_counts: bool = True
     interrupted_counts: bool = False
@@ -47,9 +47,9 @@ STAGES: dict[str, tuple[str, ...]] = {"job": ("fetch", "llm", "notify")}
 
 ROUTE_KINDS: dict[str, RouteKind] = {
     "post": RouteKind(takes_groups=True, answers_apart=True),
-    "held": RouteKind(answers_apart=True, on_doubt="hold", inline_counts=False),
-    "asked": RouteKind(can_look=True, on_doubt="hold"),
-    "folded": RouteKind(token_window_s=24.0, on_doubt="hold"),
+    "held": RouteKind(answers_apart=True, on_unknown="hold", inline_counts=False),
+    "asked": RouteKind(can_look=True, on_unknown="hold"),
+    "folded": RouteKind(token_window_s=24.0, on_unknown="hold"),
     "strict": RouteKind(
         takes_groups=True,
         on_route_fault="fail",
@@ -64,5 +64,5 @@ ROUTE_KINDS: dict[str, RouteKind] = {
     "brief": RouteKind(takes_groups=True, key_term_s=40.0, kept_s=30.0),
     "event": RouteKind(carries="event", key_term_s=90.0, kept_s=60.0),
     "job": RouteKind(carries="job"),
-    "digest": RouteKind(carries="digest", on_doubt="hold", answers_apart=True),
+    "digest": RouteKind(carries="digest", on_unknown="hold", answers_apart=True),
 }

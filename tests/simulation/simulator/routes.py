@@ -96,12 +96,13 @@ def _stage(route_kind: RouteKind, name: str, *, sends: bool = False) -> Stage:
 def _plan(route_kind: RouteKind, *stages: Stage) -> Plan:
     return Plan(
         stages=stages,
-        on_doubt=route_kind.on_doubt,
+        on_unknown=route_kind.on_unknown,
         on_route_fault=route_kind.on_route_fault,
         inline_counts=route_kind.inline_counts,
         interrupted_counts=route_kind.interrupted_counts,
         keep_delivered=route_kind.keep_delivered,
-        retention=Retention(
+        retention=replace(
+            Retention.forever(),
             delivered_s=route_kind.kept_s,
             dismissed_s=route_kind.kept_s,
             key_s=route_kind.key_term_s,

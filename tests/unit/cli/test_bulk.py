@@ -17,7 +17,7 @@ WHY = ("--reason", "asked for", "--actor", "ann")
 @pytest.fixture
 def many(cli: Cli) -> list[str]:
     """25 dead letters, a pending one that may have been sent, and one that was not."""
-    mail = RouteSettings(on_doubt="hold", max_attempts=2)
+    mail = RouteSettings(on_unknown="hold", max_attempts=2)
     homing = build(Settings(routes={"mail": mail}), worker=False)
 
     async def fill() -> list[str]:
@@ -74,9 +74,9 @@ def test_uncertain_ones_are_asked_for_by_name(cli: Cli, many: list[str]) -> None
     for only_uncertain in (("--all", *WHY), ("--all", "--dry-run")):
         said = cli("replay", *only_uncertain).err
         assert "1 uncertain left out" in said
-        assert "--filter because=uncertain" in said
+        assert "--filter reason=uncertain" in said
     assert cli("show", uncertain, "--json").json["status"] == "failed"
-    done = cli("dismiss", "--filter", "because=uncertain", *WHY, "--json").json
+    done = cli("dismiss", "--filter", "reason=uncertain", *WHY, "--json").json
     assert (done["matched"], done["done"], done["state"]) == (1, 1, "done")
 
 

@@ -52,7 +52,7 @@ def test_a_bulk_action_stops_and_says_how_far_it_came(tmp_path: Path) -> None:
     code, said = interrupted(tmp_path, *words, after="list --status dismissed")
 
     assert (code, said) == (1, "dismiss: 1 of 3 done; stopped: the process was stopped\n")
-    items = json.loads(run(tmp_path, "dead", "--json").stdout)["items"]
+    items = json.loads(run(tmp_path, "list", "--state", "failed", "--json").stdout)["items"]
     assert len(items) == 2
 
 
@@ -60,7 +60,7 @@ def test_watching_ends_well(tmp_path: Path) -> None:
     run(tmp_path, "send", "--to", "ok@stub.test", "--text", "t")
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "homing", "watch", "--every", "1h"],
+        [sys.executable, "-m", "homing", "watch", "--interval", "1h"],
         cwd=tmp_path,
         env=clean_environ({}),
         stdout=subprocess.PIPE,

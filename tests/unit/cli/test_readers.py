@@ -28,7 +28,7 @@ def test_status_counts_by_route_and_word(cli: Cli, letters: dict[str, str]) -> N
 
 
 def test_a_status_word_finds_only_what_is_shown_by_it(cli: Cli, letters: dict[str, str]) -> None:
-    """The installed assemblies use some words for other states than the mail route does."""
+    """The installed plugins use some words for other states than the mail route does."""
     said = cli("list", "--status", "lost", code=2).err
     for word in said.partition("use one of ")[2].strip().split(", "):
         items = cli("list", "--json", "--status", word).json["items"]
@@ -37,7 +37,7 @@ def test_a_status_word_finds_only_what_is_shown_by_it(cli: Cli, letters: dict[st
 
 def test_list_filters_and_goes_on(cli: Cli, letters: dict[str, str]) -> None:
     first = cli("list", "--json", "--limit", "3").json
-    second = cli("list", "--json", "--cursor", first["next_cursor"]).json
+    second = cli("list", "--json", "--after", first["next_cursor"]).json
 
     assert [item["delivery_id"] for item in (*first["items"], *second["items"])] == [
         *reversed(letters.values())
@@ -52,17 +52,19 @@ def test_list_filters_and_goes_on(cli: Cli, letters: dict[str, str]) -> None:
         [item] = cli("list", "--json", option, value).json["items"]
         assert item["delivery_id"] == letters[name]
     assert len(cli("list", "--json", "--source", "tests", "--route", "mail").json["items"]) == 4
-    assert cli("list", "--json", "--template", "none").json["items"] == []
-    assert "there are more: --cursor" in cli("list", "--limit", "1").err
+    assert cli("list", "--json", "--topic", "none").json["items"] == []
+    assert "there are more: --after" in cli("list", "--limit", "1").err
 
 
 def test_dead_lists_the_dead_letters(cli: Cli, letters: dict[str, str]) -> None:
-    text = cli("dead").out
+    text = cli("list", "--state", "failed").out
 
     assert letters["bounce"] in text
     assert "rejected" in text
     assert letters["ok"] not in text
-    assert [item["status"] for item in cli("dead", "--json").json["items"]] == ["failed"]
+    assert [
+        item["status"] for item in cli("list", "--state", "failed", "--json").json["items"]
+    ] == ["failed"]
 
 
 def test_show_is_the_whole_delivery(cli: Cli, letters: dict[str, str]) -> None:
@@ -97,7 +99,7 @@ def test_attempts_of_a_parent_without_own_ones_name_its_children(cli: Cli) -> No
         async with homing:
             ticket = await homing.submit(Event("order.sent"))
             await homing.engine.run_until_idle()
-            children = await homing.desk.list(Query(parent_id=ticket.delivery_id))
+            children = await homing.store.page(Query(parent_id=ticket.delivery_id))
             return ticket.delivery_id, [child.id for child in children.items]
 
     parent, children = asyncio.run(work())
@@ -158,7 +160,7 @@ def test_nothing_of_others_is_obeyed_by_the_terminal(cli: Cli) -> None:
             email = Email(to="down@stub.test", subject="S", text="t", metadata={"note": "x"})
             ticket = await homing.submit(email, key=HOSTILE, source=HOSTILE)
             await homing.engine.run_until_idle()
-            await homing.desk.annotate(ticket.delivery_id, actor=HOSTILE, note=HOSTILE)
+            await homing.ops.annotate(ticket.delivery_id, actor=HOSTILE, note=HOSTILE)
             return ticket.delivery_id
 
     delivery_id = asyncio.run(fill())
@@ -171,8 +173,8 @@ def test_nothing_of_others_is_obeyed_by_the_terminal(cli: Cli) -> None:
         ["why", delivery_id],
         ["why", "down@stub.test"],
         ["list", "--source", HOSTILE],
-        ["watch", "--times", "1"],
-        ["watch", delivery_id, "--times", "1"],
+        ["watch", "--count", "1"],
+        ["watch", delivery_id, "--count", "1"],
         ["cancel", "--all", "--dry-run"],
     ):
         for more in ([], ["--json"]):
@@ -232,7 +234,7 @@ def test_config_show_masks_secrets_and_names_origins(
     ("variable", "value", "message"),
     [
         ("HOMING_COLOUR", "red", "colour: there is no such setting (from HOMING_COLOUR)"),
-        ("HOMING_STORE", "mysql://x", "store: unknown kind 'mysql'"),
+        ("HOMING_STORE", "mysql://x", "store: unknown store 'mysql'"),
         ("HOMING_ROUTES__POST__TIMEOUT", "1s", "routes.post: there is no such route"),
         ("HOMING_PROVIDER", "smtp://ann:SECRET@h?tls=odd", "provider: tls: "),
     ],

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from homing.domain.message import Email
+from homing.runtime.clock import SystemClock
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.test_verbs import stored
 
@@ -52,6 +53,26 @@ def test_hidden_recipients_alone_are_enough_and_the_sender_is_checked(cli: Cli) 
 
     assert [each["address"] for each in sent["recipients"]] == ["ok@stub.test"]
     assert "from" in cli("send", "--to", "ok@stub.test", *MAIL, "--from", "x@y.org", code=2).err
+
+
+def test_a_time_is_given_as_such_or_as_a_duration_from_now(cli: Cli) -> None:
+    words = ("send", "--to", "ok@stub.test", *MAIL, "--json")
+    before_ms = SystemClock().now_ms()
+    later = cli(*words, "--send-at", "2h", "--expires-at", "2099-01-31T09:00+01:00").json
+
+    assert (later["status"], later["attempts"]) == ("pending", 0)
+    asked_at_ms = later["next_attempt_at_ms"] - 2 * 3_600_000
+    assert before_ms <= asked_at_ms <= later["created_at_ms"]
+    assert later["expires_at_ms"] == 4_073_529_600_000
+    said = cli("send", "--to", "ok@stub.test", *MAIL, "--send-at", "2099-01-31T08:00Z").out
+    assert said.endswith("is pending; a worker sends it at 2099-01-31 08:00:00Z\n")
+
+
+@pytest.mark.parametrize("wrong", ["soon", "2099-01-31T08:00", "2099-01-31"])
+def test_a_time_without_a_zone_is_wrong_usage(cli: Cli, wrong: str) -> None:
+    said = cli("send", "--to", "ok@stub.test", *MAIL, "--expires-at", wrong, code=2).err
+
+    assert f"--expires-at: '{wrong}' is not a time; write 2h for in two hours" in said
 
 
 def test_it_may_only_be_stored(cli: Cli) -> None:

@@ -126,7 +126,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
 def test_a_demo_runs_through_every_behaviour(tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/api/v1/deliveries?status="
-    command = ["-m", "homing", "demo", "--port", str(port), "--every", "0.01"]
+    command = ["-m", "homing", "demo", "--port", str(port), "--interval", "0.01"]
 
     def stands(status: str) -> int:
         try:

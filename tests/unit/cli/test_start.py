@@ -1,4 +1,4 @@
-"""`homing --help` is quick: nothing is loaded that it does not need, and no assembly."""
+"""`homing --help` is quick: nothing is loaded that it does not need, and no plugin."""
 
 import subprocess
 import sys

@@ -17,13 +17,12 @@ READERS = [
     ["status"],
     ["health"],
     ["list"],
-    ["dead"],
-    ["errors"],
+    ["failures"],
     ["show", "x"],
     ["attempts", "x"],
     ["why", "x"],
     ["why", "ann@example.org"],
-    ["watch", "--times", "1"],
+    ["watch", "--count", "1"],
     ["replay", "x", *WHY],
     ["replay", "--all", "--dry-run"],
     ["dismiss", "--filter", "route=mail", *WHY],
@@ -92,7 +91,7 @@ def test_every_command_takes_a_store(cli: Cli) -> None:
         return found
 
     every = commands(typer.main.get_command(app))
-    assert ["token", "make"] in every
+    assert ["token", "create"] in every
     for words in every:
         shown = cli(*words, "--help").out
         assert ("--store" in shown) == (words != ["demo"]), words
@@ -105,8 +104,8 @@ def test_every_command_takes_a_store(cli: Cli) -> None:
         ("/srv/outbox.db", "is not a URL; write one such as sqlite:///outbox.db"),
         ("sqlite://outbox.db", "a file has three slashes: sqlite:///outbox.db in this folder"),
         ("sqlite:outbox.db", "a file has three slashes: sqlite:///outbox.db in this folder"),
-        ("sqllite:///outbox.db", "unknown kind 'sqllite'; did you mean sqlite:?"),
-        ("redis://db/0", "redis: is not there yet"),
+        ("sqllite:///outbox.db", "unknown store 'sqllite' (did you mean sqlite:?); use sqlite:, "),
+        ("redis://db/0", "unknown store 'redis'; use sqlite:, postgresql:, jsonl: or memory:, or"),
     ],
 )
 def test_a_wrong_store_says_what_is_right(
@@ -122,7 +121,7 @@ def test_a_wrong_store_says_what_is_right(
     [
         ("mail.example.org", "is not a URL; write one such as smtp://user:secret@mail.example.org"),
         ("mail.example.org:587", "is not a URL; write one such as smtp://user:secret@"),
-        ("smpt://ann:SECRET@h", "unknown kind 'smpt'; did you mean smtp:?"),
+        ("smpt://ann:SECRET@h", "unknown provider 'smpt' (did you mean smtp:?); use smtp:, "),
         ("graph:", "GRAPH_ENV_FILE: .env: No such file or directory"),
     ],
 )
@@ -145,7 +144,7 @@ def test_a_wrong_provider_says_what_is_right(
         ["worker", "--processes", "2"],
         ["send", "--to", "ok@stub.test", "--text", "t"],
         ["migrate"],
-        ["token", "make", "ci", "--role", "sender"],
+        ["token", "create", "ci", "--role", "sender"],
     ],
     ids=lambda words: " ".join(words[:2]),
 )
@@ -164,7 +163,7 @@ def test_memory_holds_nothing_for_another_process(cli: Cli) -> None:
 
 def test_a_store_that_is_not_compacted_says_why(cli: Cli) -> None:
     cli("migrate")
-    assert "keeps no superseded records" in cli("compact", "--i-consent", code=2).err
+    assert "keeps no superseded records" in cli("compact", "--yes", code=2).err
 
 
 def _one_text(text: str) -> str:

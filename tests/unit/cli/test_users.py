@@ -31,20 +31,20 @@ def type_in(monkeypatch: pytest.MonkeyPatch, password: str) -> None:
 
 def test_people_are_added_listed_and_removed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     type_in(monkeypatch, PASSWORD)
-    assert cli("user", "add", "ann", "--role", "operator").out == "add: ann is operator\n"
-    cli("user", "add", "bob@example.org", "--role", "viewer", "--by-proxy")
+    assert cli("user", "create", "ann", "--role", "operator").out == "create: ann is operator\n"
+    cli("user", "create", "bob@example.org", "--role", "viewer", "--by-proxy")
     listed = cli("user", "list", "--json").json["items"]
     assert [(user["name"], user["role"], user["has_password"]) for user in listed] == [
         ("ann", "operator", True),
         ("bob@example.org", "viewer", False),
     ]
     assert PASSWORD not in cli("user", "list").out
-    cli("user", "remove", "ann")
+    cli("user", "delete", "ann")
     acts = cli("audit", "--json").json["items"]
     assert [(act["verb"], act["subject"]) for act in acts] == [
-        ("remove user", "user:ann"),
-        ("add user", "user:bob@example.org"),
-        ("add user", "user:ann"),
+        ("delete user", "user:ann"),
+        ("create user", "user:bob@example.org"),
+        ("create user", "user:ann"),
     ]
     assert {act["actor"] for act in acts} == {getpass.getuser()}
     assert "user:ann" in cli("audit").out
@@ -55,7 +55,7 @@ def test_people_are_added_listed_and_removed(cli: Cli, monkeypatch: pytest.Monke
 
 def test_a_new_password_replaces_the_old_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     type_in(monkeypatch, PASSWORD)
-    cli("user", "add", "ann", "--role", "operator")
+    cli("user", "create", "ann", "--role", "operator")
     type_in(monkeypatch, "another password")
     cli("user", "password", "ann")
     cli("user", "sign-out", "ann")
@@ -71,10 +71,10 @@ def test_a_new_password_replaces_the_old_one(cli: Cli, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("words", "password", "says", "code"),
     [
-        (("add", "ann", "--role", "sender"), PASSWORD, "is not a role", 2),
-        (("add", "ann", "--role", "viewer"), "short", "must have 12 to 256 characters", 2),
-        (("add", "eve", "--role", "viewer"), PASSWORD, "a user named 'eve' exists", 1),
-        (("remove", "nobody"), "", "no user named 'nobody'", 1),
+        (("create", "ann", "--role", "sender"), PASSWORD, "is not a role", 2),
+        (("create", "ann", "--role", "viewer"), "short", "must have 12 to 256 characters", 2),
+        (("create", "eve", "--role", "viewer"), PASSWORD, "a user named 'eve' exists", 1),
+        (("delete", "nobody"), "", "no user named 'nobody'", 1),
     ],
 )
 def test_what_is_wrong_is_named(
@@ -85,17 +85,17 @@ def test_what_is_wrong_is_named(
     says: str,
     code: int,
 ) -> None:
-    cli("user", "add", "eve", "--role", "viewer", "--by-proxy")
+    cli("user", "create", "eve", "--role", "viewer", "--by-proxy")
     type_in(monkeypatch, password)
     assert says in cli("user", *words, code=code).err
 
 
 def test_a_session_outlives_the_process_that_began_it(tmp_path: Path) -> None:
-    """`homing user add`, a real sign-in with the real cost of a password, and a restart."""
+    """`homing user create`, a real sign-in with the real cost of a password, and a restart."""
     environ = clean_environ({})
     command = [sys.executable, "-m", "homing", "user"]
     subprocess.run(
-        [*command, "add", "ann", "--role", "operator"],
+        [*command, "create", "ann", "--role", "operator"],
         input=f"{PASSWORD}\n".encode(),
         cwd=tmp_path,
         env=environ,
@@ -110,5 +110,5 @@ def test_a_session_outlives_the_process_that_began_it(tmp_path: Path) -> None:
             assert browser.get(f"{served.url}/api/v1/stats").status_code == 200
         with serving(tmp_path, **settings) as served:
             assert browser.get(f"{served.url}/api/v1/me").json()["name"] == "ann"
-            subprocess.run([*command, "remove", "ann"], cwd=tmp_path, env=environ, check=True)
+            subprocess.run([*command, "delete", "ann"], cwd=tmp_path, env=environ, check=True)
             until(lambda: browser.get(f"{served.url}/api/v1/me").status_code == 401)

@@ -1,4 +1,4 @@
-"""The desk's verbs by command, tokens and migrations."""
+"""The operator verbs by command, tokens and migrations."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def stored(delivery_id: str) -> tuple[Delivery, Email]:
             assert content is not None
             email = decode_message(content.payload)
             assert isinstance(email, Email)
-            return await homing.desk.show(delivery_id), email
+            return await homing.ops.show(delivery_id), email
 
     return asyncio.run(read())
 
@@ -149,14 +149,14 @@ def test_amend_without_a_change_is_a_usage_error(cli: Cli, letters: dict[str, st
 
 
 def test_tokens_are_made_listed_and_revoked(cli: Cli) -> None:
-    token = cli("token", "make", "ci", "--role", "sender").out.strip()
+    token = cli("token", "create", "ci", "--role", "sender").out.strip()
 
     listed = cli("token", "list")
     assert token.startswith("hmg_")
     assert token not in listed.out
     assert cli("token", "list", "--json").json["items"][0]["role"] == "sender"
-    assert "exists" in cli("token", "make", "ci", "--role", "viewer", code=1).err
-    wrong = cli("token", "make", "x", "--role", "king", code=2).err
+    assert "exists" in cli("token", "create", "ci", "--role", "viewer", code=1).err
+    wrong = cli("token", "create", "x", "--role", "king", code=2).err
     assert "'king' is not a role; use one of viewer, sender, operator, admin" in wrong
     cli("token", "revoke", "ci")
     assert cli("token", "list", "--json").json["items"] == []
@@ -180,7 +180,7 @@ def test_a_file_that_is_no_database_is_told(cli: Cli) -> None:
 
 
 def test_an_uncertain_letter_is_confirmed_with_its_evidence(cli: Cli) -> None:
-    hold = RouteSettings(on_doubt="hold", max_attempts=1)
+    hold = RouteSettings(on_unknown="hold", max_attempts=1)
     homing = build(Settings(routes={"mail": hold}), worker=False)
 
     async def fill() -> str:

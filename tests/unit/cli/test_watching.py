@@ -11,8 +11,8 @@ from tests.unit.cli.test_terminal import on_a_terminal
 
 
 def test_a_line_when_something_has_changed(cli: Cli, letters: dict[str, str]) -> None:
-    said = cli("watch", "--times", "3", "--every", "1ms").out
-    lines = cli("watch", "--times", "3", "--every", "1ms", "--json").out.splitlines()
+    said = cli("watch", "--count", "3", "--interval", "1ms").out
+    lines = cli("watch", "--count", "3", "--interval", "1ms", "--json").out.splitlines()
 
     assert said.count("\n") == 1
     assert "mail pending 1, mail delivered 1" in said
@@ -22,7 +22,7 @@ def test_a_line_when_something_has_changed(cli: Cli, letters: dict[str, str]) ->
 
 
 def test_a_terminal_is_drawn_again(cli: Cli, letters: dict[str, str], tmp_path: Path) -> None:
-    shown = on_a_terminal(tmp_path, "watch", "--times", "2", "--every", "1ms")
+    shown = on_a_terminal(tmp_path, "watch", "--count", "2", "--interval", "1ms")
 
     assert shown.count("\x1b[H\x1b[J") == 2
     assert "no worker is running" in shown
@@ -55,7 +55,7 @@ def test_a_delivery_is_followed_until_a_worker_has_ended_it(tmp_path: Path) -> N
 FOLLOW = """
 import sys
 sys.stdout = open("watched.txt", "w", buffering=1)
-sys.argv = ["homing", "watch", sys.argv[1], "--every", "20ms"]
+sys.argv = ["homing", "watch", sys.argv[1], "--interval", "20ms"]
 from homing.cli import main
 main()
 """

@@ -202,7 +202,7 @@ def test_a_reader_finds_exactly_the_headers_that_were_meant(mail: Email) -> None
     for field, given_addresses in (("To", mail.to), ("Cc", mail.cc), ("Reply-To", mail.reply_to)):
         if given_addresses:
             shown = [parse(address).name for address in given_addresses]
-            assert [names_of(a) for a in split_addresses(raw_header(data, field))] == shown
+            assert [handler_names(a) for a in split_addresses(raw_header(data, field))] == shown
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
@@ -224,7 +224,7 @@ def split_addresses(value: str) -> list[str]:
     return re.findall(r'\s*((?:"(?:[^"\\]|\\.)*"|[^,"])+)', value)
 
 
-def names_of(address: str) -> str:
+def handler_names(address: str) -> str:
     phrase = address.strip().rpartition("<")[0].strip()
     if phrase.startswith('"'):
         return re.sub(r"\\(.)", r"\1", phrase[1:-1])

@@ -24,6 +24,7 @@ from homing.ports import (
     Unknown,
     Work,
 )
+from homing.testing.clocks import moment
 from tests.unit.engine.providers import Looking, Provider, sending
 from tests.unit.engine.world import MINUTE_MS, Script, World, route, stage
 
@@ -128,7 +129,7 @@ async def test_without_lookup_it_is_sent_again_and_flagged() -> None:
 
 async def test_on_hold_it_is_not_sent_again_but_stands_on_the_desk() -> None:
     provider = Provider(LOST)
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     accepted = await world.submit()
 
     await world.run()
@@ -156,7 +157,7 @@ async def test_a_message_that_is_in_doubt_again_and_again_is_not_sent_without_en
 
 async def test_within_the_token_window_it_is_sent_again_even_where_doubt_is_held() -> None:
     provider = Provider(LOST, token_window_s=3600.0)
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     accepted = await world.submit()
 
     await world.run()
@@ -168,7 +169,7 @@ async def test_within_the_token_window_it_is_sent_again_even_where_doubt_is_held
 
 async def test_half_of_the_token_window_is_kept_back() -> None:
     provider = Provider(LOST, token_window_s=100.0)
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     accepted = await world.submit()
 
     await world.run()
@@ -180,7 +181,7 @@ async def test_half_of_the_token_window_is_kept_back() -> None:
 
 async def test_p6_a_crash_after_the_mark_is_in_doubt_and_one_before_is_not() -> None:
     provider = Provider()
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     early, late = await world.submit("early"), await world.submit("late")
     await world.crash_of_another(late.id, committing=True)
     await world.crash_of_another(early.id)
@@ -194,7 +195,7 @@ async def test_p6_a_crash_after_the_mark_is_in_doubt_and_one_before_is_not() -> 
 
 async def test_what_an_earlier_owner_learnt_too_late_is_evidence() -> None:
     provider = Provider()
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     accepted = await world.submit()
     await world.crash_of_another(accepted.id, committing=True)
     value = {"status": "done", "stage": "send", "notification_id": "n-3"}
@@ -283,7 +284,7 @@ async def test_a_secret_in_a_surprise_is_not_stored() -> None:
 async def test_what_has_expired_is_not_tried() -> None:
     step = Script()
     world = World(route(step=step))
-    accepted = await world.submit(expires_at_ms=world.now_ms + 1000)
+    accepted = await world.submit(expires_at=moment(world.now_ms + 1000))
 
     await world.run(after_s=1)
 

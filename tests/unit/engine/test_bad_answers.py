@@ -165,7 +165,7 @@ async def test_a_provider_that_prepares_none_at_all() -> None:
 async def test_a_provider_of_single_sends_that_answers_oddly() -> None:
     class Once(Provider):
         async def take(self, envelope: Envelope) -> Accepted | Failure:
-            return None  # type: ignore[return-value] # as a plug-in may
+            return None  # type: ignore[return-value] # as a plugin may
 
     world = World(sending(Once()))
     accepted = await world.submit()

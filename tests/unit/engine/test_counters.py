@@ -168,7 +168,7 @@ async def test_what_ends_is_counted_once_however_often_it_is_changed(world: Worl
     async with world.process() as homing:
         ticket = await homing.submit(BOUNCE)
         await homing.engine.run_until_idle()
-        await homing.desk.amend(ticket.delivery_id, MAIL, actor="ann", reason="wrong address")
+        await homing.ops.amend(ticket.delivery_id, MAIL, actor="ann", reason="wrong address")
     assert summed(await world.points()) == (1, 0, 1)
 
 
@@ -177,7 +177,7 @@ async def test_only_the_same_error_comes_back(world: World, before: str, came_ba
     async with world.process() as homing:
         ticket = await homing.submit(BOUNCE)
         await homing.engine.run_until_idle()
-        failed = await homing.desk.show(ticket.delivery_id)
+        failed = await homing.ops.show(ticket.delivery_id)
         cycle = Cycle(
             number=1,
             attempts=1,
@@ -197,7 +197,7 @@ async def test_a_request_counts_once_however_many_children_it_has(world: World) 
     async with world.process() as homing:
         ticket = await homing.submit(MAIL)
         await homing.engine.run_until_idle()
-        parent = await homing.desk.show(ticket.delivery_id)
+        parent = await homing.ops.show(ticket.delivery_id)
         child = replace(parent, parent_id="a parent")
         counters = Counters(homing.store, world.clock, "a process")
         counters.accepted([parent, child])
@@ -212,7 +212,7 @@ async def test_the_time_of_a_person_is_no_time_to_deliver(world: World) -> None:
         ticket = await homing.submit(MAIL)
         world.clock.advance(1)
         await homing.engine.run_until_idle()
-        delivered = await homing.desk.show(ticket.delivery_id)
+        delivered = await homing.ops.show(ticket.delivery_id)
         world.clock.advance(60)
         counters = Counters(homing.store, world.clock, "a process")
         counters.changed([(None, replace(delivered, cycle=2))] * 100)

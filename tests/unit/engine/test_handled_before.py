@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 
-from homing import Assignment, Event, Homing
+from homing import Event, HandlerCall, Homing
 from homing.domain.errors import StoreUnavailable
 from homing.ports import Answers, Batch
 from homing.stores.memory import MemoryStore
@@ -39,7 +39,7 @@ async def handled(store: Asked) -> list[str]:
     homing = Homing(store, worker=False)
 
     @homing.on("paid")
-    async def paid(event: Assignment) -> None:
+    async def paid(event: HandlerCall) -> None:
         called.append(event.id)
 
     async with homing:

@@ -73,7 +73,7 @@ async def test_one_under_way_is_asked_for_again_later() -> None:
     bell.deaf = True
     letter = await world.submit()
     await world.run()
-    await world.engine.desk.replay(letter.id, actor="ann", reason="fixed")
+    await world.engine.ops.replay(letter.id, actor="ann", reason="fixed")
     await world.crash_of_another(letter.id)
     bell.notified.clear()
 
@@ -339,7 +339,7 @@ async def test_what_has_ended_goes_after_its_time(
     accepted = await world.submit()
     await world.run()
     if verb:
-        await world.engine.desk.dismiss(accepted.id, actor="ann", reason="old")
+        await world.engine.ops.dismiss(accepted.id, actor="ann", reason="old")
 
     world.clock.advance(3600 - 1)
     await world.engine.housekeeping.purge()
@@ -350,9 +350,44 @@ async def test_what_has_ended_goes_after_its_time(
     assert await world.store.get(accepted.id) is None
 
 
+@pytest.mark.parametrize(
+    ("day", "kept"),
+    [
+        (6, {"delivered", "its content", "its key", "failed", "content of the failed", "attempts"}),
+        (8, {"delivered", "failed", "content of the failed", "attempts"}),
+        (29, {"delivered", "failed", "content of the failed", "attempts"}),
+        (31, {"failed", "content of the failed", "attempts"}),
+        (89, {"failed", "content of the failed", "attempts"}),
+        (91, set()),
+    ],
+)
+async def test_by_default_each_class_of_record_is_kept_for_some_days(
+    day: int, kept: set[str]
+) -> None:
+    world = World(route(step=Script(HARD)))
+    dead = await world.submit("dead")
+    await world.run()
+    done = await world.submit("done")
+    await world.run()
+
+    world.clock.advance(day * DAY_S)
+    await world.engine.housekeeping.purge()
+
+    contents = [await world.store.content(each.id) for each in (done, dead)]
+    found = {
+        "delivered": await world.store.get(done.id),
+        "its content": contents[0] and contents[0].payload,
+        "its key": world.store.disk.keys.get((done.source, "done")),
+        "failed": await world.store.get(dead.id),
+        "content of the failed": contents[1] and contents[1].payload,
+        "attempts": await world.store.attempts(dead.id),
+    }
+    assert {name for name, value in found.items() if value} == kept
+
+
 async def test_i5_open_ones_and_dead_letters_stay_whatever_their_age() -> None:
-    rules = {"retention": Retention(delivered_s=1.0, dismissed_s=1.0, payload_s=1.0)}
-    world = World(route(step=Script(HARD), rules=rules))
+    kept = replace(Retention.forever(), delivered_s=1.0, dismissed_s=1.0, payload_s=1.0)
+    world = World(route(step=Script(HARD), rules={"retention": kept}))
     dead = await world.submit("dead")
     await world.run()
     waiting = await world.submit("waiting")
@@ -384,14 +419,14 @@ async def test_old_notes_are_purged_and_audits_stay() -> None:
     world = World(route(step=Script(HARD)))
     letter = await world.submit()
     await world.run()
-    await world.engine.desk.annotate(letter.id, actor="ann", note="asked them")
+    await world.engine.ops.annotate(letter.id, actor="ann", note="asked them")
     await world.store.save([], [Fact("late_outcome", "x/1", world.now_ms)])
 
     world.clock.advance(365 * DAY_S)
     await world.engine.housekeeping.purge()
 
     assert await world.store.facts("late_outcome") == []
-    assert len(await world.engine.desk.audit(letter.id)) == 1
+    assert len(await world.engine.ops.audit(letter.id)) == 1
 
 
 async def test_work_that_no_worker_serves_raises_one_alert_at_the_second_look() -> None:

@@ -310,7 +310,7 @@ class Meddling(Bell):
 
 async def test_one_that_changes_while_it_is_told_of_is_marked_with_the_others() -> None:
     async def dismiss(delivery_id: str) -> None:
-        await world.engine.desk.dismiss(delivery_id, actor="ann", reason="seen")
+        await world.engine.ops.dismiss(delivery_id, actor="ann", reason="seen")
 
     bell = Meddling(dismiss)
     world = World(route(step=Script(*[HARD] * 3)), notifiers=(bell,))
@@ -324,7 +324,7 @@ async def test_one_that_changes_while_it_is_told_of_is_marked_with_the_others() 
 
 async def test_one_that_is_replayed_and_dies_again_meanwhile_is_told_of_again() -> None:
     async def replay(delivery_id: str) -> None:
-        await world.engine.desk.replay(delivery_id, actor="ann", reason="again")
+        await world.engine.ops.replay(delivery_id, actor="ann", reason="again")
         [work] = await world.engine.workers["event"]._claim(1)
         await world.engine.runner.run([work], wait=True)
 

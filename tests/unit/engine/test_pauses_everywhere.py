@@ -48,7 +48,7 @@ def test_a_pause_and_its_end_in_another_process_hold_within_a_second() -> None:
         await asyncio.sleep(2)
         assert 5 < len(provider.sent) < 50
 
-        under_way = await other.engine.desk.pause("mail", **HOLD)
+        under_way = await other.engine.ops.pause("mail", **HOLD)
         assert under_way > 1
         await asyncio.sleep(KNOWN_WITHIN_S)
         sent = len(provider.sent)
@@ -57,7 +57,7 @@ def test_a_pause_and_its_end_in_another_process_hold_within_a_second() -> None:
         states = {delivery.state for delivery in worker.store.disk.deliveries.values()}
         assert states == {"pending", "delivered"}, "what is not sent is given back, not held"
 
-        await other.engine.desk.resume("mail", **HOLD)
+        await other.engine.ops.resume("mail", **HOLD)
         await asyncio.sleep(KNOWN_WITHIN_S)
         assert len(provider.sent) > sent
         server.cancel()
@@ -75,7 +75,7 @@ def test_what_is_prepared_and_not_yet_marked_is_given_back() -> None:
         await worker.engine.start()
         await asyncio.sleep(1)
 
-        await other.engine.desk.pause("mail", **HOLD)
+        await other.engine.ops.pause("mail", **HOLD)
         await asyncio.sleep(KNOWN_WITHIN_S)
         provider.may_prepare.set()
         await asyncio.sleep(5)
@@ -101,7 +101,7 @@ def test_a_fault_and_a_probe_of_another_process_do_not_end_a_legal_hold() -> Non
             await asyncio.sleep(worker.route.probe_every_s)
 
         # A probe is under way when a person pauses the route.
-        await other.engine.desk.pause("mail", **HOLD)
+        await other.engine.ops.pause("mail", **HOLD)
         await asyncio.sleep(KNOWN_WITHIN_S)
         provider.may_prepare.set()
         for _ in range(20):
@@ -120,7 +120,7 @@ def test_a_fault_and_a_probe_of_another_process_do_not_end_a_legal_hold() -> Non
         await asyncio.sleep(120)
         assert provider.sent == []
 
-        await other.engine.desk.resume("mail", **HOLD)
+        await other.engine.ops.resume("mail", **HOLD)
         await asyncio.sleep(KNOWN_WITHIN_S)
         assert len(provider.sent) == 1
         await worker.engine.stop(grace_s=0.0)
@@ -132,13 +132,13 @@ def test_the_end_of_a_pause_wakes_the_workers_of_its_own_process() -> None:
     async def scene() -> None:
         provider = Flock()
         worker = World(sending(provider))
-        await worker.engine.desk.pause("mail", **HOLD)
+        await worker.engine.ops.pause("mail", **HOLD)
         await worker.engine.start()
         await worker.submit()
         await asyncio.sleep(5)
         assert provider.sent == []
 
-        await worker.engine.desk.resume("mail", **HOLD)
+        await worker.engine.ops.resume("mail", **HOLD)
         await asyncio.sleep(KNOWN_WITHIN_S)
         assert len(provider.sent) == 1
         await worker.engine.stop(grace_s=0.0)

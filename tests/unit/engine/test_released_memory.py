@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from homing import Assignment, Email, Event, Homing
+from homing import Email, Event, HandlerCall, Homing
 from homing.domain.delivery import New
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.ports import Claimed, Facet, Query
@@ -31,7 +31,7 @@ async def homing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     homing = Homing(store, provider=StubProvider())
 
     @homing.on("paid")
-    async def paid(assignment: Assignment) -> None:
+    async def paid(call: HandlerCall) -> None:
         """Does nothing."""
 
     async with homing:

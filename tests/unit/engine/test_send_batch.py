@@ -22,6 +22,7 @@ from homing.engine.work.send_batch import SETTLE_WITHIN_S
 from homing.engine.work.steps import SendStep
 from homing.ports import Accepted, Answers, Batch, Envelope
 from homing.stores.memory import MemoryStore
+from homing.testing.clocks import moment
 from tests.simulation.virtualtime import run
 from tests.unit.engine.providers import Flock, GroupSending, sending
 from tests.unit.engine.world import FaultyStore, World, quiet, saved
@@ -450,7 +451,7 @@ async def test_slots_and_groups_share_what_the_route_allows() -> None:
 
 async def test_i7_a_stop_in_the_middle_leaves_the_doubt_and_gives_back_the_rest() -> None:
     provider = Flock(room=1)
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     accepted = [await world.submit(key) for key in names(MAX_BATCH + 2)]
     provider.room = MAX_BATCH
     await world.engine.start()
@@ -479,7 +480,7 @@ async def test_a_stop_settles_what_is_answered() -> None:
 
 async def test_what_is_in_doubt_goes_its_own_way() -> None:
     provider = Flock()
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     accepted = await world.submit("k")
     await world.crash_of_another(accepted.id, committing=True)
     world.clock.advance(1)
@@ -499,7 +500,7 @@ async def test_what_has_expired_or_cannot_be_rendered_gets_its_verdict_elsewhere
 
     provider = Flock()
     world = World(sending(provider, step=SendStep(provider, freeze)))
-    gone = await world.submit("gone", expires_at_ms=world.now_ms + 1)
+    gone = await world.submit("gone", expires_at=moment(world.now_ms + 1))
     world.clock.advance(1)
 
     async with running(world, "raises", "fails", "good") as others:

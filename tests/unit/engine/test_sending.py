@@ -168,7 +168,7 @@ async def test_a_commit_that_breaks_leaves_doubt() -> None:
         async def take(self, envelope: Envelope) -> Accepted | Failure:
             raise ConnectionResetError("cut")
 
-    world = World(sending(Breaking(), on_doubt="hold"))
+    world = World(sending(Breaking(), on_unknown="hold"))
     accepted = await world.submit()
 
     await world.run()

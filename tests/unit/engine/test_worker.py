@@ -13,9 +13,7 @@ from msgspec.structs import replace
 from homing.domain.delivery import Receipt
 from homing.domain.errors import StoreUnavailable
 from homing.domain.failure import Failure
-from homing.domain.message import Event
 from homing.domain.policy import Stage
-from homing.engine.intake.admission import Request
 from homing.engine.work.worker import CLAIM_LIMIT, READ_AHEAD
 from homing.ports import Accepted, Answers, Batch, Claim, Done, Envelope, Outcome, Work
 from homing.stores.memory import MemoryStore
@@ -273,7 +271,7 @@ class Stuck(Provider):
 
 async def test_i7_a_stop_in_the_middle_of_a_send_leaves_the_doubt() -> None:
     provider = Stuck()
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     await world.engine.start()
     accepted = await world.submit()
     await provider.sent_one.wait()
@@ -283,7 +281,7 @@ async def test_i7_a_stop_in_the_middle_of_a_send_leaves_the_doubt() -> None:
     held = await world.get(accepted.id)
     assert (held.state, held.committing) == ("in_flight", True)
     heir = World(
-        sending(Provider(), on_doubt="hold"), store=world.store, clock=world.clock, name="heir"
+        sending(Provider(), on_unknown="hold"), store=world.store, clock=world.clock, name="heir"
     )
     await heir.run(after_s=world.route.lease_s)
     assert (await heir.get(accepted.id)).failed_because == "uncertain"
@@ -429,26 +427,6 @@ async def test_i19_one_message_that_is_blamed_on_the_route_does_not_stop_it() ->
         await world.until_told("succeed", 2)
 
     assert [seen.id for seen in step.seen] == [blamed.id, other.id, blamed.id]
-
-
-async def test_what_is_stored_already_claimed_is_worked_off_without_a_claim() -> None:
-    store = Watched()
-    world = World(route(), store=store)
-    worker = world.engine.workers["event"]
-
-    async with running(world):
-        await quiet()
-        had_room = worker.has_room
-        await world.engine.admission.submit(
-            world.route, [Request(message=Event("paid"))], taker=worker
-        )
-        await world.until_told("succeed")
-
-    assert had_room
-    assert worker.has_room is False, "a stopped one takes nothing"
-    [event] = [event for event in world.told if event.name == "succeed"]
-    assert event.previous is not None
-    assert (event.previous.unsettled_claims, event.previous.holder) == (1, "w1")
 
 
 async def test_a_route_that_is_worked_off_elsewhere_claims_nothing() -> None:

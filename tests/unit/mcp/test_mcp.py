@@ -11,6 +11,7 @@ from tests.unit.cli.programs import run, until
 from tests.unit.mcp.agents import (
     ADDRESS,
     CANARY,
+    CUSTOMER,
     INJECTED,
     by_http,
     call,
@@ -21,6 +22,7 @@ from tests.unit.mcp.agents import (
     serving,
 )
 
+NOTE = "Anna Canary has phoned"
 TOOLS = {"list_dlq_events", "get_dlq_event_detail", "replay_dlq_event", "why", "stats"}
 
 
@@ -36,7 +38,7 @@ async def look_around(client: Client, ids: list[str]) -> None:
     assert (page["total"], page["next_cursor"]) == (3, ids[1])
     rest = await call(client, "list_dlq_events", cursor=page["next_cursor"])
     assert [event["event_id"] for event in rest["events"]] == [ids[0]]
-    none = await call(client, "list_dlq_events", event_type="invoice.lost")
+    none = await call(client, "list_dlq_events", topic="invoice.lost")
     assert (none["events"], none["total"]) == ([], 0)
 
     detail = await call(client, "get_dlq_event_detail", event_id=ids[0])
@@ -57,6 +59,25 @@ async def look_around(client: Client, ids: list[str]) -> None:
         assert CANARY not in str(answer)
     # The agent sees it as data, under the notice.
     assert INJECTED in str(detail["payload"])
+
+
+async def look_without_personal_data(client: Client, ids: list[str]) -> None:
+    """As REST shows it to the same token: no content, no metadata, no texts of operators."""
+    detail = await call(client, "get_dlq_event_detail", event_id=ids[0])
+    assert detail["event"]["failed_because"] == "rejected"
+    assert detail["payload"] == "[hidden]"
+    assert set(detail["event"]["metadata"].values()) <= {"[hidden]"}
+    assert [entry["reason"] for entry in detail["audit"]] == ["[hidden]"]
+    story = await call(client, "why", id_or_address=ids[0])
+    for answer in (detail, story):
+        for text in (INJECTED, NOTE, CUSTOMER):
+            assert text not in str(answer)
+    for tool, asked in (
+        ("why", {"id_or_address": ADDRESS}),
+        ("list_dlq_events", {"recipient": ADDRESS}),
+        ("list_dlq_events", {"key": ADDRESS}),
+    ):
+        assert "this role may not filter by address" in await refused(client, tool, **asked)
 
 
 def request_to_replay(event_id: str) -> dict[str, str]:
@@ -82,21 +103,33 @@ async def test_by_http_a_token_decides_who_may_read_and_who_may_replay(tmp_path:
         assert status(url, Origin="https://evil.example") == 403
         assert status(url, Host="evil.example") == 403
 
+        await annotate(tmp_path, ids[0])
         secrets = await make_tokens(tmp_path)
         until(lambda: status(url) == 401, what="a token to be required")
         async with by_http(url, secrets["viewer"]) as client:
             await call(client, "stats")
+            await look_without_personal_data(client, ids)
             said = await refused(client, "replay_dlq_event", **request_to_replay(ids[0]))
             assert "may not operate" in said
         async with by_http(url, secrets["operator"]) as client:
             after = await call(client, "replay_dlq_event", **request_to_replay(ids[0]))
             assert after["event"]["state"] == "pending"
             detail = await call(client, "get_dlq_event_detail", event_id=ids[0])
-            assert detail["audit"][0]["actor"] == "agent-7 (token operator) (mcp)"
+            assert [entry["actor"] for entry in detail["audit"]] == [
+                "ann",
+                "agent-7 (token operator) (mcp)",
+            ]
+            assert detail["audit"][0]["reason"] == NOTE
+            assert detail["event"]["metadata"] == {"customer": CUSTOMER}
 
 
 def status(url: str, **headers: str) -> int:
     return httpx2.post(url, json={}, headers=headers, timeout=30).status_code
+
+
+async def annotate(folder: Path, event_id: str) -> None:
+    async with Homing(f"sqlite:///{folder}/outbox.db", worker=False) as homing:
+        await homing.ops.annotate(event_id, actor="ann", note=NOTE)
 
 
 async def make_tokens(folder: Path) -> dict[str, str]:

@@ -115,7 +115,7 @@ async def test_the_standing_is_the_stores() -> None:
             await homing.submit(Email(to=f"{name}@stub.test", subject="S", text="t"))
         await homing.engine.run_until_idle()
         await homing.submit(Email(to="ok@stub.test", subject="S", text="t"))
-        await homing.desk.pause("mail", actor="ann", reason="maintenance")
+        await homing.ops.pause("mail", actor="ann", reason="maintenance")
         clock.advance(30)
 
         found = await store_snapshot(homing.store, homing.engine.routes, clock, workers=3)

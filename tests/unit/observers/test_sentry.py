@@ -89,7 +89,7 @@ async def test_a_program_with_a_dsn_reports_what_fails() -> None:
         async with homing:
             ticket = await homing.submit(Email(to="bounce@stub.test", subject=CANARY, text="t"))
             await homing.engine.run_until_idle()
-            after = await homing.desk.show(ticket.delivery_id)
+            after = await homing.ops.show(ticket.delivery_id)
         await asyncio.to_thread(telemetry.close)
 
     [event] = events(collector)

@@ -48,7 +48,7 @@ def test_what_is_off_is_not_imported() -> None:
         (
             TelemetrySettings(otlp="grpc"),
             "opentelemetry.exporter.otlp.proto.grpc.trace_exporter",
-            "telemetry.otlp: needs the extra `otel`",
+            "telemetry.otlp: needs the extra `otel-grpc`",
         ),
         (
             TelemetrySettings(sentry_dsn="https://a@sentry.example.org/1"),

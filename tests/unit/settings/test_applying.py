@@ -16,6 +16,7 @@ from homing.domain.policy import (
 )
 from homing.engine.route import Route
 from homing.settings import RouteSettings, Seconds, apply_to, in_force
+from homing.settings.durations import Term
 from homing.settings.tree import ExponentialSettings, RetentionSettings, RetrySettings
 
 times_s = st.integers(0, 10_000).map(float)
@@ -95,7 +96,7 @@ def test_jitter_is_switched_on_and_off_over_the_routes_own_schedule() -> None:
 
 
 def test_retention_is_set_class_by_class() -> None:
-    changed = apply_to(OWN, RouteSettings(retention=RetentionSettings(payload=Seconds(3.0))))
+    changed = apply_to(OWN, RouteSettings(retention=RetentionSettings(payload=Term(3.0))))
 
     assert changed.plan.retention == Retention(delivered_s=9.0, payload_s=3.0)
 
@@ -108,12 +109,12 @@ def test_every_plan_of_a_route_is_set() -> None:
         RouteSettings(
             max_attempts=2,
             timeout=Seconds(7.0),
-            on_doubt="hold",
-            retention=RetentionSettings(delivered=Seconds(60.0)),
+            on_unknown="hold",
+            retention=RetentionSettings(delivered=Term(60.0)),
         ),
     )
 
     for plan in set_route.all_plans:
         assert [stage.retry.max_attempts for stage in plan.stages] == [2] * len(plan.stages)
         assert {stage.timeout_s for stage in plan.stages} == {7.0}
-        assert (plan.on_doubt, plan.retention.delivered_s) == ("hold", 60.0)
+        assert (plan.on_unknown, plan.retention.delivered_s) == ("hold", 60.0)

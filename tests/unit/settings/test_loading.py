@@ -8,6 +8,7 @@ import pytest
 from homing.domain.errors import SettingsError
 from homing.domain.redaction import redact
 from homing.settings import Loaded, Seconds, load
+from homing.settings.durations import Term
 from homing.settings.environment import MAX_FILE_BYTES
 
 
@@ -67,7 +68,7 @@ def test_the_routes_of_the_issue_are_read(tmp_path: Path) -> None:
     [routes.mail]
     retry = {ladder = ["1s", "2s"]}
     max_attempts = 3
-    on_doubt = "resend"
+    on_unknown = "retry"
     on_route_fault = "pause"
     retention = {delivered = "30d"}
     """
@@ -76,9 +77,9 @@ def test_the_routes_of_the_issue_are_read(tmp_path: Path) -> None:
 
     assert mail.retry is not None
     assert mail.retry.ladder == (Seconds(1.0), Seconds(2.0))
-    assert (mail.max_attempts, mail.on_doubt, mail.on_route_fault) == (3, "resend", "pause")
+    assert (mail.max_attempts, mail.on_unknown, mail.on_route_fault) == (3, "retry", "pause")
     assert mail.retention is not None
-    assert mail.retention.delivered == Seconds(30 * 86400.0)
+    assert mail.retention.delivered == Term(30 * 86400.0)
 
 
 def test_the_environment_wins_over_the_file_and_nests(tmp_path: Path) -> None:
@@ -131,6 +132,11 @@ def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
     assert found.origin("provider") == "HOMING_PROVIDER_FILE"
 
 
+def test_a_setting_whose_name_ends_in_file_is_not_read_from_one(tmp_path: Path) -> None:
+    environ = {"HOMING_LOG__ALERT_FILE": "/none/such"}
+    assert loaded(tmp_path, environ=environ).settings.log.alert_file == "/none/such"
+
+
 def test_text_settings_are_taken_as_they_are(tmp_path: Path) -> None:
     found = loaded(tmp_path, environ={"HOMING_SERVER__HOST": "[::1]", "HOMING_SENDER": "12"})
 
@@ -149,8 +155,12 @@ def test_text_settings_are_taken_as_they_are(tmp_path: Path) -> None:
         ("HOMING_STORE", "", ["HOMING_STORE", "empty"]),
         ("HOMING_SERVER__", "1", ["HOMING_SERVER__", "empty part"]),
         ("HOMING_LOG__LEVEL", "loud", ["log.level", "loud", "HOMING_LOG__LEVEL"]),
-        ("HOMING_STOP_GRACE", "soon", ["stop_grace", "not a duration", "HOMING_STOP_GRACE"]),
-        ("HOMING_STOP_GRACE", "-1", ["stop_grace", "duration", "HOMING_STOP_GRACE"]),
+        (
+            "HOMING_SHUTDOWN_GRACE",
+            "soon",
+            ["shutdown_grace", "not a duration", "HOMING_SHUTDOWN_GRACE"],
+        ),
+        ("HOMING_SHUTDOWN_GRACE", "-1", ["shutdown_grace", "duration", "HOMING_SHUTDOWN_GRACE"]),
         ("HOMING_TIME_SCALE", "nan", ["time_scale", "HOMING_TIME_SCALE"]),
         ("HOMING_TIME_SCALE", "0.5", ["time_scale", "HOMING_TIME_SCALE"]),
         ("HOMING_TIME_SCALE", "inf", ["time_scale", "HOMING_TIME_SCALE"]),
@@ -160,7 +170,7 @@ def test_text_settings_are_taken_as_they_are(tmp_path: Path) -> None:
         ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[1s", ["LADDER", "not a TOML"]),
         ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[]", ["routes.mail.retry.ladder", "no steps"]),
         ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[true]", ["retry.ladder", "duration"]),
-        ("HOMING_ROUTES__MAIL__ON_DOUBT", "pray", ["routes.mail.on_doubt", "pray"]),
+        ("HOMING_ROUTES__MAIL__ON_UNKNOWN", "pray", ["routes.mail.on_unknown", "pray"]),
         ("HOMING_ROUTES__MAIL__MAX_ATTEMPTS", "0", ["routes.mail.max_attempts", ">= 1"]),
         ("HOMING_ROUTES__MAIL__TIMEOUT", "0", ["routes.mail.timeout", "HOMING_ROUTES__MAIL"]),
         ("HOMING_ROUTES__MAIL__COLOUR", "1", ["routes.mail.colour", "no such setting"]),
@@ -187,8 +197,8 @@ def test_a_wrong_variable_names_itself(
         ("routes = 5", ["routes", "table", "homing.toml"]),
         ("[log\n", ["homing.toml", "not valid TOML"]),
         ("[routes.mail.retry]\nladder = ['1s', 'x']", ["routes.mail.retry.ladder[1]", "duration"]),
-        ("stop_grace = true", ["stop_grace", "duration", "homing.toml"]),
-        ("stop_grace = inf", ["stop_grace", "duration", "homing.toml"]),
+        ("shutdown_grace = true", ["shutdown_grace", "duration", "homing.toml"]),
+        ("shutdown_grace = inf", ["shutdown_grace", "duration", "homing.toml"]),
         (
             "[routes.mail.retry]\nladder = ['1s']\nexponential = {}",
             ["routes.mail.retry", "either ladder or exponential", "homing.toml"],
@@ -198,8 +208,8 @@ def test_a_wrong_variable_names_itself(
             ["routes.mail.retry.exponential.max", "shorter"],
         ),
         (
-            "[routes.mail.retry]\nafter_min = '2s'\nafter_cap = '1s'",
-            ["routes.mail.retry.after_cap", "shorter"],
+            "[routes.mail.retry]\nretry_after_min = '2s'\nretry_after_max = '1s'",
+            ["routes.mail.retry.retry_after_max", "shorter"],
         ),
         (
             "[telemetry]\notlp = 'http'\notlp_endpoint = 'collector:4318'",
@@ -225,9 +235,9 @@ def test_a_wrong_line_of_the_file_names_itself(tmp_path: Path, toml: str, words:
         ("HOMING_TELEMETRY__PROMETHEUS", "maybe", "write a value such as true"),
         ("HOMING_ROUTES__MAIL__MAX_ATTEMPTS", "x", "write a value such as 5"),
         ("HOMING_ROUTES__MAIL__RETRY__LADDER", "5m", 'write a value such as ["1m", "5m"]'),
-        ("HOMING_ROUTES__MAIL__ON_DOUBT", "pray", "use one of resend, hold"),
+        ("HOMING_ROUTES__MAIL__ON_UNKNOWN", "pray", "use one of retry, hold"),
         ("HOMING_LOG__LEVEL", "loud", "use one of debug, info, warning, error"),
-        ("HOMING_STOP_GRACE", "soon", "write 30, 1.5s, 5m, 2h, 7d or 1h30m"),
+        ("HOMING_SHUTDOWN_GRACE", "soon", "write 30, 1.5s, 5m, 2h, 7d or 1h30m"),
     ],
 )
 def test_a_wrong_value_is_told_with_a_right_one(

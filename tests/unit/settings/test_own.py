@@ -1,4 +1,4 @@
-"""Settings of an assembly: from its own variables, checked, named when wrong."""
+"""Settings of a plugin: from its own variables, checked, named when wrong."""
 
 from __future__ import annotations
 

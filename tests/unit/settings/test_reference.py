@@ -38,4 +38,4 @@ def test_the_defaults_of_routes_are_those_in_force_on_mail() -> None:
 
     assert "| `1m, 5m, 30m, 2h, 6h, 12h` |" in page
     assert "| `routes.<name>.retention.delivered` |" in page
-    assert "| for ever |" in page
+    assert "| duration or `forever` | `30d` |" in page

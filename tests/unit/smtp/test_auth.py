@@ -230,7 +230,7 @@ def test_scram_that_is_not_installed_leaves_it_to_others(monkeypatch: pytest.Mon
     found = refusal("SCRAM-SHA-256")
     assert (found.heard, found.detail) == (
         "missing",
-        "SCRAM needs the package scramp: install homing[smtp]",
+        "SCRAM needs the package scramp: install homing[mail]",
     )
 
 

@@ -32,7 +32,7 @@ def test_a_send_under_way_is_finished(tmp_path: Path, end: str, code: int) -> No
 
 def test_what_outlasts_the_grace_is_taken_over_at_once(tmp_path: Path) -> None:
     """Not when its lease ends: the next process sees that the first is gone."""
-    run(tmp_path, "homing.stop_grace_s = 0.1\n" + IN_THE_MIDDLE, latency_ms=3_600_000)
+    run(tmp_path, "homing.shutdown_grace_s = 0.1\n" + IN_THE_MIDDLE, latency_ms=3_600_000)
     assert recipients(tmp_path) == []
 
     run(tmp_path, "homing.sync.start()\nuntil(sent)", logs="leases_of_dead_ended")

@@ -167,7 +167,7 @@ def test_forks_amid_busy_threads_lose_and_damage_nothing(tmp_path: Path) -> None
 def test_what_a_parent_keeps_in_memory_is_not_delivered_by_its_child() -> None:
     store = MemoryStore()
     disk = store.disk
-    store.forget_parent()
+    store._forget_parent()
     assert store.disk is not disk
 
 

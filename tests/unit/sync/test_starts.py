@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from homing import Assignment, Email, Event, Homing, NotAllowed
+from homing import Email, Event, HandlerCall, Homing, NotAllowed
 from homing.domain.errors import StoreOutcomeUnknown, StoreUnavailable
-from homing.ports import Query
 
 MAIL = Email(to="ann@example.org", subject="Hello", text="Ann")
 
@@ -91,7 +90,7 @@ def test_sync_in_a_handler_is_refused_and_does_not_hang(homing: Homing) -> None:
     said: list[str] = []
 
     @homing.on("paid")
-    async def handle(event: Assignment) -> None:
+    async def handle(event: HandlerCall) -> None:
         try:
             homing.sync.submit(MAIL)
         except NotAllowed as refused:
@@ -133,7 +132,7 @@ def test_a_call_that_a_stop_cuts_off_says_so(homing: Homing) -> None:
 
 
 def test_any_call_may_be_the_first(homing: Homing) -> None:
-    assert homing.sync.run(homing.desk.list(Query())).items == ()
+    assert homing.sync.run(homing.ops.list()).items == ()
 
 
 def test_a_failed_start_says_why_each_time_and_leaves_nothing(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 from homing import Email, Homing, IdempotencyConflict, InvalidRequest
 from homing.domain.errors import StoreUnavailable, StoreUnsafe
 from homing.providers.stub import StubProvider
+from homing.stores.sql import schema
 from homing.stores.sql.migrate import Migration, shipped
-from homing.stores.sql.sqlite import connection as connecting
 from homing.stores.sql.sqlite.store import SqliteStore
 from tests.faults.processes import until
 
@@ -91,7 +91,7 @@ def test_a_rollback_takes_the_schema_with_it_and_the_next_call_makes_it(
     ticket = homing.sync.submit(MAIL, within=caller)
     caller.execute("commit")
     assert homing.running_in is None  # it has no work to do here
-    assert homing.sync.run(homing.desk.show(ticket.delivery_id)).state == "pending"
+    assert homing.sync.run(homing.ops.show(ticket.delivery_id)).state == "pending"
     homing.sync.stop()
 
 
@@ -132,7 +132,7 @@ def test_an_older_schema_is_not_changed_in_passing(
     homing.sync.stop()
     known = shipped("homing.stores.sql.sqlite")
     more = Migration(len(known) + 1, "more", "create table more (id integer);")
-    monkeypatch.setattr(connecting, "shipped", lambda _: (*known, more))
+    monkeypatch.setattr(schema, "shipped", lambda _: (*known, more))
 
     caller.execute("begin")
     with pytest.raises(StoreUnavailable, match=r"without 00.._more.*homing migrate"):
@@ -166,7 +166,7 @@ async def test_the_loop_goes_on_while_another_holds_the_lock(homing: Homing, pat
             assert caller.in_transaction
             assert caller.execute("pragma busy_timeout").fetchone() == (5000,)
             caller.commit()
-        await homing.desk.show(ticket.delivery_id)
+        await homing.ops.show(ticket.delivery_id)
 
 
 async def test_it_waits_as_long_as_the_connection_would(homing: Homing, path: Path) -> None:
@@ -210,7 +210,7 @@ async def test_aiosqlite(homing: Homing, path: Path) -> None:
         await caller.execute("insert into bookings default values")
         ticket = await homing.submit(MAIL, within=caller)
         await caller.commit()
-        await homing.desk.show(ticket.delivery_id)
+        await homing.ops.show(ticket.delivery_id)
 
 
 @pytest.mark.parametrize("is_started", [True, False])

@@ -23,9 +23,9 @@ PEOPLE = ("viewer", "operator", "admin")
 SESSIONS = ServerSettings(auth="session")
 PROXY = ServerSettings(
     auth="proxy",
-    proxies=("10.1.2.3", "fd00::/8"),
+    trusted_proxies=("10.1.2.3", "fd00::/8"),
     proxy_header="X-Forwarded-User",
-    url="https://mail.example.org",
+    public_url="https://mail.example.org",
 )
 
 

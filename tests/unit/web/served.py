@@ -100,7 +100,7 @@ def in_thread(make: Callable[[], Awaitable[Application]]) -> Iterator[Served]:
 
     def run() -> None:
         async def live() -> None:
-            servers.append(Server(await make(), stop_grace_s=5.0))
+            servers.append(Server(await make(), shutdown_grace_s=5.0))
             await servers[0].live(listener)
 
         try:

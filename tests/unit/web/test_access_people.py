@@ -268,7 +268,7 @@ class TestStart:
             assert (await api.client.get(STATS)).status_code == 401
 
 
-async def test_an_assembly_with_access_by_session_serves_people_alone() -> None:
+async def test_a_plugin_with_access_by_session_serves_people_alone() -> None:
     async def answer(service: Service[NoSettings], request: HttpRequest) -> HttpResponse:
         del service
         return HttpResponse(json={"caller": request.caller, "csrf_token": request.csrf_token})

@@ -149,7 +149,7 @@ async def test_the_worker_gets_the_grace_that_was_set(monkeypatch: pytest.Monkey
     app = application(homing, OPEN)
     async with app.router.lifespan_context(app):
         pass
-    assert given == [OPEN.stop_grace.value]
+    assert given == [OPEN.shutdown_grace.value]
 
 
 async def test_a_refused_start_leaves_nothing_running() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from homing.web.api.operations import BULK
+from homing.engine.ops.verbs import BULK
 from tests.unit.web.conftest import Api
 
 WHO = {"actor": "ann", "reason": "the mailbox exists now"}
-URLS = [f"/api/v1/{noun}" for noun, _ in BULK.values()]
+URLS = [f"/api/v1/{each.path}" for each in BULK.values()]
 REPLAYS, DISMISSALS, CANCELLATIONS, RESTORATIONS = URLS
 
 
@@ -94,8 +94,8 @@ class TestWhatIsChosen:
         assert (await done(api, url, filter={"route": "mail"}))["matched"] == 1
         dry = (await ask(api, url, all=True, dry_run=True)).json()
         assert (dry["matched"], dry["uncertain_left_out"]) == (0, 1)
-        assert await keys(api, status="failed", failed_because="uncertain") == {"maybe"}
-        by_name = await done(api, url, filter={"failed_because": "uncertain"})
+        assert await keys(api, status="failed", reason="uncertain") == {"maybe"}
+        by_name = await done(api, url, filter={"reason": "uncertain"})
         assert (by_name["matched"], by_name["done"]) == (1, 1)
 
     async def test_the_filter_chooses(self, api: Api) -> None:
@@ -105,13 +105,13 @@ class TestWhatIsChosen:
         await api.work()
         chosen: list[tuple[dict[str, Any], int]] = [
             ({"source": "crm"}, 2),
-            ({"idempotency_key": "a"}, 1),
+            ({"key": "a"}, 1),
             ({"recipient": "Bob <ok@stub.test>"}, 1),
             ({"status": "failed"}, 3),
-            ({"status": "failed", "failed_because": "rejected"}, 3),
+            ({"status": "failed", "reason": "rejected"}, 3),
             ({"status": "delivered"}, 0),
             ({"error_class": "recipient_refused", "source": "shop"}, 1),
-            ({"from_created_at_ms": 0, "to_created_at_ms": 1}, 0),
+            ({"created_before": "1970-01-01T00:00:01Z"}, 0),
         ]
         for conditions, number in chosen:
             dry = await ask(api, REPLAYS, filter=conditions, dry_run=True)
@@ -236,12 +236,17 @@ class TestRunning:
     @pytest.mark.parametrize(
         ("wrong", "field"),
         [
-            ({"filter": {"failed_because": "boredom"}}, "filter.failed_because"),
+            ({"filter": {"reason": "boredom"}}, "filter.reason"),
             ({"filter": {"status": "bored"}}, "filter.status"),
             ({"filter": {"colour": "red"}}, "filter.colour"),
             (
-                {"filter": {"from_created_at_ms": 5, "to_created_at_ms": 4}},
-                "filter.from_created_at_ms",
+                {
+                    "filter": {
+                        "created_after": "2026-11-16T08:00:00Z",
+                        "created_before": "2026-11-15T08:00:00Z",
+                    }
+                },
+                "filter.created_after",
             ),
             ({"filter": {"source": "x" * 201}}, "filter.source"),
             ({"per_second": 0}, "per_second"),

@@ -67,7 +67,7 @@ class Caller:
 @asynccontextmanager
 async def calling() -> AsyncIterator[Caller]:
     app = application(Homing("memory:", provider="stub:", worker=False), Settings(store="memory:"))
-    server = Server(app, stop_grace_s=1.0)
+    server = Server(app, shutdown_grace_s=1.0)
     with closing(bind("127.0.0.1", 0)) as listener:
         listener.listen()
         async with app.router.lifespan_context(app):

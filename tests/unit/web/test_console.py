@@ -69,7 +69,7 @@ async def test_a_mounted_console_asks_people_to_sign_in(homing: Homing) -> None:
         assert answer.headers["refresh"] == "0; url=./sign-in?next=deliveries%3Fstate%3Dfailed"
 
 
-async def test_an_assembly_serves_it_only_under_its_prefix() -> None:
+async def test_a_plugin_serves_it_only_under_its_prefix() -> None:
     for prefix, status in ((None, 404), ("/console", 200)):
         homing = Homing("memory:", provider="stub:", worker=False)
         general = Settings(store="memory:")

@@ -12,7 +12,7 @@ import pytest
 from homing.domain.message import Email
 from homing.engine.ops import bounded
 from homing.runtime.app import Homing
-from homing.stores.sql.sqlite import listing
+from homing.stores.sql.sqlite.dialect import DIALECT
 from homing.testing.clocks import ManualClock
 from tests.unit.web.conftest import OPEN, Api, running
 
@@ -23,7 +23,7 @@ HELLO = Email(to="ann@example.org", subject="Hello", text="x")
 async def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Api]:
     """One delivery of `rare`, and 30 newer ones of `shop`; a page looks at 10."""
     monkeypatch.setattr(bounded, "LOOK_AT", 10)
-    monkeypatch.setattr(listing, "FEW_TO_ONE_ADDRESS", 3)
+    monkeypatch.setattr(DIALECT, "few_to_one_address", 3)
     clock = ManualClock()
     url = f"sqlite:///{tmp_path}/homing.db"
     homing = Homing(url, provider="stub:", worker=False, clock=clock)

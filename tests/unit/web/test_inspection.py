@@ -150,7 +150,7 @@ async def test_what_a_provider_says_is_masked_for_roles_without_personal_data(
         return [Finding("provider", "bad", "550 ann@example.org is not known here")]
 
     monkeypatch.setattr(StubProvider, "findings", findings, raising=False)
-    server = ServerSettings(auth="session", personal_data=("admin",))
+    server = ServerSettings(auth="session", personal_data_roles=("admin",))
     async with with_people(server) as api:
         for person, sees in (("the operator", False), ("the admin", True)):
             await sign_in(api.client, person)
@@ -238,7 +238,7 @@ async def test_the_report_of_the_doctor_is_masked_for_roles_without_personal_dat
         return self.examined
 
     monkeypatch.setattr(Inspection, "examine", examine)
-    server = ServerSettings(auth="session", personal_data=("operator",))
+    server = ServerSettings(auth="session", personal_data_roles=("operator",))
     async with with_people(server) as api:
         await sign_in(api.client, "the admin")
         answers = [

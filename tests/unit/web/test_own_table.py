@@ -1,4 +1,4 @@
-"""The web table of an assembly: its endpoints, who may call them, and what stands beside them."""
+"""The web table of a plugin: its endpoints, who may call them, and what stands beside them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ SIGNED = {"actor": "ann", "reason": "a look at it"}
 
 async def test_the_payload_and_the_results_are_shown(api: Api) -> None:
     delivery_id = await api.dead(subject="Booked", text="See you on Monday")
-    delivery = await api.homing.desk.show(delivery_id)
+    delivery = await api.homing.ops.show(delivery_id)
     await api.homing.store.save([Change(delivery, results={"frozen": b"MIME\xff"})])
     found = (await api.client.get(f"/api/v1/deliveries/{delivery_id}/content")).json()
     assert found["payload"]["json"]["text"] == "See you on Monday"
@@ -26,7 +26,7 @@ async def test_the_audit_has_all_acts_newest_first(api: Api) -> None:
     for path in (f"deliveries/{delivery_id}/dismiss", "routes/mail/pause", "routes/mail/resume"):
         assert (await api.client.post(f"/api/v1/{path}", json=SIGNED)).is_success
         api.clock.advance(1)
-    await api.homing.desk.note_access("add user", "user:bob", **SIGNED)
+    await api.homing.ops.note_access("add user", "user:bob", **SIGNED)
     seen: list[tuple[str, str]] = []
     cursor: str | None = ""
     while cursor is not None:

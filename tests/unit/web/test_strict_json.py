@@ -190,10 +190,10 @@ class TestWholeNumbers:
         assert (found.priority, type(found.priority)) == (3, int)
 
     def test_also_in_every_item_of_a_batch(self) -> None:
-        item = b'{"idempotency_key": "k", "to": ["a@b.example"], "not_before_ms": 5.0,'
+        item = b'{"idempotency_key": "k", "to": ["a@b.example"],'
         item += b' "attachments": [{"filename": "a", "content_base64": "aGk="}], "priority": 1.0}'
         found = parse(b'{"items": [%b, %b]}' % (item, item), BatchIn)
-        assert [(each.not_before_ms, each.priority) for each in found.items] == [(5, 1)] * 2
+        assert [each.priority for each in found.items] == [1, 1]
         assert found.items[1].attachments[0].content_base64 == b"hi"
 
     def test_what_a_template_is_given_stays_as_it_was_written(self) -> None:

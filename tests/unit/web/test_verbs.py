@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from homing.domain.message import Email, decode_message
-from homing.web.api.verbs import VERBS
+from homing.engine.ops.verbs import VERBS
 from tests.unit.web.conftest import Api
 
 WHO = {"actor": "ann", "reason": "the mailbox exists now"}

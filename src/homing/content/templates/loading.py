@@ -1,4 +1,4 @@
-"""Reads a folder of templates; an error in it stops the start and names the file and line.
+"""Reads a folder of templates. Homing refuses to start if one has an error, and names its place.
 
 `_shared` holds what several templates use: layouts and parts of them, as `NAME.html.tmpl` and
 `NAME.text.tmpl`. A file of the same name in `_shared/LOCALE` takes its place in that locale.

@@ -28,7 +28,7 @@ def _check_senders() -> list[CheckMessage]:
     if not settings.EMAIL_BACKEND.startswith(APP):
         return []
     given = configured()
-    allowed = Senders(given.sender, given.senders)
+    allowed = Senders(given.sender, given.allowed_senders)
     names = ["DEFAULT_FROM_EMAIL"]
     if settings.ADMINS or settings.MANAGERS:
         names.append("SERVER_EMAIL")
@@ -41,7 +41,7 @@ def _check_senders() -> list[CheckMessage]:
             found.append(
                 CheckWarning(
                     f"Mail from {name} ({address}) will be refused: {refused}.",
-                    hint=f"Add it to HOMING['SENDERS'], or set {name} to an address that is there.",
+                    hint=f"Add it to HOMING['ALLOWED_SENDERS'], or change {name}.",
                     id="homing.W002",
                 )
             )

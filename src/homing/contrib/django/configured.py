@@ -17,8 +17,8 @@ from homing.domain.errors import SettingsError
 from homing.runtime.app import Homing
 
 # Given to Homing as they are, under the same names in small letters.
-PASSED_ON = ("TEMPLATES", "DKIM", "ON_DOUBT", "RETRY", "TIMEOUT_S")
-NAMES = ("STORE", "PROVIDER", "SENDER", "SENDERS", "WORKER", *PASSED_ON)
+PASSED_ON = ("TEMPLATES", "DKIM", "ON_UNKNOWN", "RETRY", "TIMEOUT_S", "RETENTION")
+NAMES = ("STORE", "PROVIDER", "SENDER", "ALLOWED_SENDERS", "WORKER", *PASSED_ON)
 APP = "homing.contrib.django"
 _DEFAULT_PORT = 5432
 
@@ -27,7 +27,7 @@ class Configured(Struct, frozen=True):
     store: str
     provider: str
     sender: str
-    senders: tuple[str, ...]
+    allowed_senders: tuple[str, ...]
     worker: bool
     passed_on: dict[str, Any]
 
@@ -46,7 +46,7 @@ def configured() -> Configured:
         store=_absolute(_text(given, "STORE", _default_store())),
         provider=_text(given, "PROVIDER", None),
         sender=_text(given, "SENDER", settings.DEFAULT_FROM_EMAIL),
-        senders=_texts(given, "SENDERS"),
+        allowed_senders=_texts(given, "ALLOWED_SENDERS"),
         worker=_flag(given, "WORKER"),
         passed_on={name.lower(): given[name] for name in PASSED_ON if name in given},
     )
@@ -60,7 +60,7 @@ def configured_homing() -> Homing:
         given.store,
         provider=given.provider,
         sender=given.sender,
-        senders=given.senders,
+        allowed_senders=given.allowed_senders,
         worker=given.worker,
         **given.passed_on,
     )

@@ -57,13 +57,13 @@ class ProjectHoming(Homing):
         return super()._route_for(message, name)
 
     @contextmanager
-    def replaced(
+    def _replaced(
         self, *, store: Store, provider: Provider, clock: Clock, rng: Random
     ) -> Iterator[None]:
         self._avoid_project_store()
         if self.store is self._test_store and self.running_in is not None:
             self.sync.stop()  # an earlier test started it
-        with super().replaced(store=store, provider=provider, clock=clock, rng=rng):
+        with super()._replaced(store=store, provider=provider, clock=clock, rng=rng):
             yield
 
     def _avoid_project_store(self) -> None:
@@ -78,7 +78,7 @@ class ProjectHoming(Homing):
             store = OutboxStore()
             self._test_parts = ExitStack()
             self._test_parts.enter_context(
-                super().replaced(
+                super()._replaced(
                     store=store, provider=StubProvider(), clock=SystemClock(), rng=SystemRandom()
                 )
             )

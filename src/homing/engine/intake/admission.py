@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Content, Delivery, Fact, New, Phase
+from homing.domain.delivery import Content, Delivery, Fact, New
 from homing.domain.errors import IdempotencyConflict, InvalidRequest
 from homing.engine.intake.preparing import prepare
 from homing.engine.intake.request import Request, Ticket
@@ -20,20 +20,15 @@ from homing.engine.work.attempt import AttemptRunner
 from homing.engine.work.claimed_work import ClaimedWork, works_of
 from homing.ports import Added, AsyncTransaction, Claimed, Existing, Transaction
 
-__all__ = ["Admission", "Request", "Taker", "Ticket"]
+__all__ = ["Admission", "Keeper", "Request", "Ticket"]
 
 Wanted: TypeAlias = tuple[Route, Request]
 
 
-class Taker(Protocol):
-    """A worker of this process that can take a delivery stored already claimed."""
+class Keeper(Protocol):
+    """A worker of this process that keeps the claim of an inline attempt."""
 
     holder: str
-
-    @property
-    def has_room(self) -> bool: ...
-
-    def take(self, claimed: Claimed) -> None: ...
 
     def keeping(self, work: ClaimedWork) -> AbstractContextManager[None]: ...
 
@@ -49,13 +44,13 @@ class Admission:
         self,
         runner: AttemptRunner,
         pausing: Pausing,
-        takers: Mapping[str, Taker],
+        keepers: Mapping[str, Keeper],
         tell: Callable[[str, Sequence[Delivery]], None],
     ) -> None:
         self._runner = runner
         self._process = runner.process
         self._pausing = pausing
-        self._takers = takers
+        self._keepers = keepers
         self._tell = tell
         self._submissions = Submissions(
             runner.process.commits, self._prepare_all, self._tell_accepted
@@ -75,43 +70,25 @@ class Admission:
         return await self._ticket(route, new, answer)
 
     async def submit(
-        self, route: Route, requests: Sequence[Request], *, taker: Taker | None = None
+        self, route: Route, requests: Sequence[Request]
     ) -> list[Ticket | IdempotencyConflict]:
         """Record durably and return: each new delivery, or the stored one if its key is taken."""
-        return await self.submit_each([(route, request) for request in requests], taker=taker)
+        return await self.submit_each([(route, request) for request in requests])
 
-    async def submit_each(
-        self, requests: Sequence[Wanted], *, taker: Taker | None = None
-    ) -> list[Ticket | IdempotencyConflict]:
+    async def submit_each(self, requests: Sequence[Wanted]) -> list[Ticket | IdempotencyConflict]:
         """Many, on any routes, in one durable write; all are checked before any is stored.
 
         A conflict takes the place of its answer, and the others are stored.
         """
-        new = self._taken_by(taker, requests, self._prepare_all(requests))
+        new = self._prepare_all(requests)
         answers = await self._process.commits.add(new)
-        added = []
-        for item, answer in zip(new, answers, strict=True):
-            if isinstance(answer, Added):
-                added.append(item)
-                if taker is not None and item.delivery.state == "in_flight":
-                    taker.take(Claimed(item.delivery, Content(item.payload), answer.receipt))
+        added = [
+            item for item, answer in zip(new, answers, strict=True) if isinstance(answer, Added)
+        ]
         self._tell_accepted(added)
         if len(added) == len(new):
             return [Ticket(item.delivery, created=True) for item in new]
         return await self._tickets(requests, new, answers)
-
-    def _taken_by(
-        self, taker: Taker | None, requests: Sequence[Wanted], new: list[New]
-    ) -> list[New]:
-        """As they are stored: already claimed where this worker can take them."""
-        if taker is None or not taker.has_room:
-            return new
-        return [
-            self._claimed(route, item, "worker", taker.holder)
-            if self._may_claim(route, item)
-            else item
-            for (route, _), item in zip(requests, new, strict=True)
-        ]
 
     def submit_within(self, route: Route, request: Request, transaction: Transaction) -> Ticket:
         """Record inside the caller's own transaction; it exists if and when the caller commits."""
@@ -146,8 +123,8 @@ class Admission:
             self._tell("accept", [ticket.delivery] if ticket.created else [])
             return ticket
         await self._process.refresh_if_stale()
-        keeper = self._takers[route.name]
-        new = self._claimed(route, new, "inline", keeper.holder)
+        keeper = self._keepers[route.name]
+        new = self._claimed(route, new, keeper.holder)
         asked_at_s = self._process.clock.steady_s()
         claimed = Claimed(new.delivery, Content(new.payload))
         [held] = works_of(self._process, route, [claimed], asked_at_s)
@@ -180,11 +157,11 @@ class Admission:
             and not self._pausing.is_paused(route.name)
         )
 
-    def _claimed(self, route: Route, new: New, phase: Phase, holder: str) -> New:
+    def _claimed(self, route: Route, new: New, holder: str) -> New:
         """Stored already claimed by this process: no other can start it in between."""
         lease_until_ms = self._process.lease_until_ms(route)
         claimed = transitions.accept_claimed(
-            new.delivery, holder=holder, phase=phase, lease_until_ms=lease_until_ms
+            new.delivery, holder=holder, phase="inline", lease_until_ms=lease_until_ms
         )
         return replace(new, delivery=claimed.delivery)
 

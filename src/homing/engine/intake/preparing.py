@@ -79,18 +79,18 @@ def _new(kind: Kind, request: Request, admitted: Admitted, new_id: str) -> New:
         priority=request.priority,
         metadata=plain_metadata(of_message, of_request) if of_message or of_request else {},
     )
-    not_before_ms = expires_at_ms = None
-    has_times = request.not_before_ms is not None or request.expires_at_ms is not None
+    send_at_ms = expires_at_ms = None
+    has_times = request.send_at is not None or request.expires_at is not None
     if has_times:
-        not_before_ms = at_ms("not_before_ms", request.not_before_ms)
-        expires_at_ms = at_ms("expires_at_ms", request.expires_at_ms)
+        send_at_ms = at_ms("send_at", request.send_at)
+        expires_at_ms = at_ms("expires_at", request.expires_at)
         if expires_at_ms is not None and expires_at_ms <= delivery.created_at_ms:
-            raise InvalidRequest("expires_at_ms", "is in the past")
+            raise InvalidRequest("expires_at", "is in the past")
     if has_times or admitted.recipients or admitted.intent is not None:
         delivery = replace(
             delivery,
             intent=admitted.intent,
-            due_at_ms=max(not_before_ms or 0, delivery.created_at_ms),
+            due_at_ms=max(send_at_ms or 0, delivery.created_at_ms),
             expires_at_ms=expires_at_ms,
             recipients=tuple([Recipient(address) for address in admitted.recipients]),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TypeAlias, TypedDict
+from typing import TypedDict
 
 from msgspec import Struct
 
@@ -15,24 +15,21 @@ NO_SOURCE = ""
 NO_GENERATION = 0
 NO_FACTS: tuple[Fact, ...] = ()
 
-Moment: TypeAlias = int | datetime
-"""Milliseconds since 1970, or a datetime with a time zone."""
-
 
 class SubmitOptions(TypedDict, total=False):
     """The further keyword arguments of `submit`, `send` and `submit_many`.
 
     `source` is the program that submits: the same key of two sources is two keys.
-    `priority` is 1 (first) to 4 (last). No attempt is made before `not_before_ms` or after
-    `expires_at_ms`. `metadata` is kept and shown with the delivery. With `generation`, only workers
-    of that generation handle it. `delivery_id` is an id of your own. `facts` are stored in the same
-    commit.
+    `priority` is 1 (first) to 4 (last). No attempt is made before `send_at` or after `expires_at`;
+    both are datetimes with a time zone. `metadata` is kept and shown with the delivery. With
+    `generation`, only workers of that generation handle it. `delivery_id` is an id of your own.
+    `facts` are stored in the same commit.
     """
 
     source: str
     priority: int
-    not_before_ms: Moment | None
-    expires_at_ms: Moment | None
+    send_at: datetime | None
+    expires_at: datetime | None
     metadata: Mapping[str, str]
     generation: int
     delivery_id: str | None
@@ -50,8 +47,8 @@ class Request(Struct, frozen=True, gc=False, kw_only=True):
     key: str | None = None
     source: str = NO_SOURCE
     priority: int = DEFAULT_PRIORITY
-    not_before_ms: Moment | None = None
-    expires_at_ms: Moment | None = None
+    send_at: datetime | None = None
+    expires_at: datetime | None = None
     generation: int = NO_GENERATION
     delivery_id: str | None = None
     metadata: Mapping[str, str] = {}
@@ -66,5 +63,5 @@ class Ticket(Struct, frozen=True, gc=False):
 
     @property
     def delivery_id(self) -> str:
-        """The id by which the desk, the command line and REST know the delivery."""
+        """The id by which operators, the command line and REST know the delivery."""
         return self.delivery.id

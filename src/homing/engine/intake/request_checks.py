@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from homing.domain.delivery import DEFAULT_PRIORITY, FIRST_PRIORITY, LAST_PRIORITY, Fact
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Email, Event, Job, Message
-from homing.engine.intake.request import NO_FACTS, NO_GENERATION, NO_SOURCE, Moment, Request
+from homing.engine.intake.request import NO_FACTS, NO_GENERATION, NO_SOURCE, Request
 
 MAX_KEY_CHARS = 512
 MAX_METADATA_CHARS = 8192
@@ -84,13 +84,20 @@ def plain_metadata(of_message: object, of_request: object) -> dict[str, str]:
     return plain
 
 
-def at_ms(field: str, given: Moment | None) -> int | None:
+def at_ms(field: str, given: object) -> int | None:
     """A time as milliseconds since 1970."""
-    if isinstance(given, datetime):
-        if given.utcoffset() is None:
-            raise InvalidRequest(field, "has no time zone: give an aware datetime")
-        given = round(given.timestamp() * 1000)
-    return None if given is None else _whole_number(field, given, 0, MAX_MS)
+    if given is None:
+        return None
+    if not isinstance(given, datetime):
+        raise InvalidRequest(
+            field, f"must be a datetime with a time zone, not {type(given).__name__}"
+        )
+    if given.utcoffset() is None:
+        raise InvalidRequest(field, "has no time zone; use e.g. datetime.now(UTC) + timedelta(…)")
+    since_1970_ms = round(given.timestamp() * 1000)
+    if not 0 <= since_1970_ms <= MAX_MS:
+        raise InvalidRequest(field, "must be in the years 1970 to 9999")
+    return since_1970_ms
 
 
 def _whole_number(field: str, given: object, least: int, most: int) -> int:

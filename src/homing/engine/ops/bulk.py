@@ -7,22 +7,20 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 from msgspec import Struct, convert, structs
 
-from homing.domain import transitions
 from homing.domain.delivery import Delivery, Fact, FactValue, FailedBecause
 from homing.domain.errors import HomingError, InvalidRequest, NotAllowed, NotFound, Overloaded
 from homing.engine.ops.bounded import count_up_to
-from homing.engine.ops.desk import Desk
-from homing.engine.ops.desk_writer import signed
+from homing.engine.ops.delivery_filter import DeliveryFilter
+from homing.engine.ops.operations import Operations
+from homing.engine.ops.verbs import BULK_VERBS, VERBS, BulkVerb
+from homing.engine.ops.writer import signed
 from homing.ports import Clock, Cursor, Facet, Query, Random, Store
 
 log = logging.getLogger("homing.engine")
-
-BulkVerb: TypeAlias = Literal["replay", "dismiss", "cancel", "restore"]
-BULK_VERBS: tuple[BulkVerb, ...] = get_args(BulkVerb)
 
 BULK_ACTIONS = "bulk_actions"
 STOP_ASKED = "bulk_stop"
@@ -87,19 +85,15 @@ class Replayed(Struct, frozen=True):
         return "good" if now.is_terminal else None
 
 
-def selected(verb: BulkVerb, query: Query, *, everything: bool = False) -> Query:
-    """The filter, narrowed to deliveries to which the verb applies.
+def selected(verb: BulkVerb, query: Query) -> Query:
+    """The query, narrowed to deliveries to which the verb applies.
 
-    A filter without a condition needs `everything`. Dead letters that are `uncertain` are selected
-    only by a filter that names this reason, because they may have been accepted.
+    Dead letters that are `uncertain` are selected only by a query that names this reason, because
+    they may have been accepted.
     """
-    if verb not in BULK_VERBS:
-        raise InvalidRequest("verb", f"must be one of {', '.join(BULK_VERBS)}")
-    if query == Query() and not everything:
-        raise InvalidRequest("filter", "has no condition; everything must be asked for by name")
     given = query.facets
     if given is None:
-        given = tuple(Facet(state=state) for state in sorted(transitions.EDGES[verb].sources))
+        given = tuple(Facet(state=state) for state in sorted(VERBS[verb].sources))
     return structs.replace(query, facets=tuple(_narrowed(verb, given)))
 
 
@@ -107,7 +101,7 @@ def _narrowed(verb: BulkVerb, facets: tuple[Facet, ...]) -> Iterator[Facet]:
     # A status word may stand for every reason: then it does not name this one.
     named = {facet.failed_because for facet in facets if facet.state == "failed"} == {"uncertain"}
     for facet in facets:
-        if facet.state not in transitions.EDGES[verb].sources:
+        if facet.state not in VERBS[verb].sources:
             continue
         if facet.state == "failed" and facet.failed_because is None:
             for because in CHOSEN_BY_DEFAULT:
@@ -118,7 +112,7 @@ def _narrowed(verb: BulkVerb, facets: tuple[Facet, ...]) -> Iterator[Facet]:
 
 def left_out(verb: BulkVerb, query: Query) -> Query | None:
     """The uncertain dead letters that match and are left out; None: there can be none."""
-    if "failed" not in transitions.EDGES[verb].sources:
+    if "failed" not in VERBS[verb].sources:
         return None
     given = query.facets or (Facet(state="failed"),)
     facets = [facet for facet in given if facet.state == "failed"]
@@ -137,42 +131,62 @@ class BulkActions:
     """
 
     def __init__(
-        self, store: Store, desk: Desk, clock: Clock, rng: Random, *, time_scale: float = 1.0
+        self, store: Store, ops: Operations, clock: Clock, rng: Random, *, time_scale: float = 1.0
     ) -> None:
         self._silent_after_ms = SILENT_AFTER_S * 1000 * time_scale
         self._store = store
-        self._desk = desk
+        self._ops = ops
         self._clock = clock
         self._rng = rng
         self._running: dict[str, _Run] = {}
 
+    async def _selected(self, verb: BulkVerb, chosen: DeliveryFilter, *, everything: bool) -> Query:
+        if verb not in BULK_VERBS:
+            raise InvalidRequest("verb", f"must be one of {', '.join(BULK_VERBS)}")
+        if chosen == DeliveryFilter() and not everything:
+            raise InvalidRequest("filter", "has no condition; everything must be asked for by name")
+        return selected(verb, await self._ops._query(chosen))
+
     async def count(
-        self, verb: BulkVerb, query: Query, *, everything: bool = False, bounded: bool = False
+        self,
+        verb: BulkVerb,
+        chosen: DeliveryFilter,
+        *,
+        everything: bool = False,
+        bounded: bool = False,
     ) -> int:
         """How many deliveries the verb would change; if `bounded`, a number above `COUNT_UP_TO` is
-        not exact."""
-        return await self._count(selected(verb, query, everything=everything), bounded=bounded)
+        not exact. A filter without a condition needs `everything`."""
+        query = await self._selected(verb, chosen, everything=everything)
+        return await self._count(query, bounded=bounded)
 
-    async def count_left_out(self, verb: BulkVerb, query: Query, *, bounded: bool = False) -> int:
+    async def count_left_out(
+        self, verb: BulkVerb, chosen: DeliveryFilter, *, bounded: bool = False
+    ) -> int:
         """How many uncertain dead letters match the filter, which does not name that reason."""
-        uncertain = left_out(verb, query)
+        uncertain = left_out(verb, await self._ops._query(chosen))
         return 0 if uncertain is None else await self._count(uncertain, bounded=bounded)
 
     async def predict(
-        self, verb: BulkVerb, query: Query, *, everything: bool = False, limit: int | None = None
+        self,
+        verb: BulkVerb,
+        chosen: DeliveryFilter,
+        *,
+        everything: bool = False,
+        limit: int | None = None,
     ) -> AsyncIterator[Prediction]:
         """What the verb would do to each, newest first. Changes nothing."""
-        chosen = selected(verb, query, everything=everything)
-        async for delivery in self._each(chosen, limit):
+        query = await self._selected(verb, chosen, everything=everything)
+        async for delivery in self._each(query, limit):
             try:
-                yield Prediction(delivery, self._desk.predict(verb, delivery))
+                yield Prediction(delivery, self._ops.predict(verb, delivery))
             except (NotAllowed, NotFound) as error:
                 yield Prediction(delivery, refused_because=str(error))
 
     async def start(
         self,
         verb: BulkVerb,
-        query: Query,
+        chosen: DeliveryFilter,
         *,
         actor: str,
         reason: str,
@@ -181,23 +195,23 @@ class BulkActions:
         limit: int | None = None,
     ) -> BulkProgress:
         """Start in the background. The returned value is updated while it runs here."""
-        chosen = selected(verb, query, everything=everything)
+        query = await self._selected(verb, chosen, everything=everything)
         signed(actor, reason)
         if per_second is not None and not per_second > 0:
             raise InvalidRequest("per_second", "must be more than 0")
         if len(self._running) >= MOST_AT_ONCE:
             raise Overloaded(f"{MOST_AT_ONCE} bulk actions are running already")
-        matched = await self._count(chosen)
+        matched = await self._count(query)
         progress = BulkProgress(
             self._rng.entropy(8).hex(),
             verb,
             matched,
-            uncertain_left_out=await self.count_left_out(verb, query),
+            uncertain_left_out=await self.count_left_out(verb, chosen),
         )
         await self._keep(progress)
         pause_s = 0.0 if per_second is None else 1 / per_second
         by = {"actor": actor, "reason": reason}
-        work = self._work(progress, chosen, by, pause_s, limit)
+        work = self._work(progress, query, by, pause_s, limit)
         run = _Run(asyncio.Event())
         self._running[progress.bulk_id] = run
         run.task = asyncio.get_running_loop().create_task(self._ended(progress, work))
@@ -289,12 +303,8 @@ class BulkActions:
         await self._look(progress, untried)
 
     async def _use(self, verb: BulkVerb, delivery: Delivery, by: dict[str, str]) -> Delivery:
-        if verb == "cancel":
-            return await self._desk.cancel(delivery.id, **by)
-        if verb == "restore":
-            return await self._desk.restore(delivery.id, **by)
-        act = self._desk.replay if verb == "replay" else self._desk.dismiss
-        return await act(delivery.id, cycle=delivery.cycle, **by)
+        seen: dict[str, Any] = {"cycle": delivery.cycle} if VERBS[verb].takes("cycle") else {}
+        return await self._ops.use(verb, delivery.id, **seen, **by)
 
     async def _is_stop_asked(self, progress: BulkProgress) -> bool:
         asked = await self._store.facts(STOP_ASKED, progress.bulk_id)
@@ -321,7 +331,7 @@ class BulkActions:
         cursor: Cursor | None = None
         given = 0
         while limit is None or given < limit:
-            page = await self._store.page(query, cursor, PAGE)
+            page = await self._ops._page(query, cursor, PAGE)
             for delivery in page.items[: None if limit is None else limit - given]:
                 yield delivery
             given += len(page.items)

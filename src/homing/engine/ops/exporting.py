@@ -25,7 +25,7 @@ COLUMNS = (
     "error_code",
     "last_error",
     "recipients",
-    "template_id",
+    "topic",
     "created_at",
     "next_attempt_at",
     "ended_at",

@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from homing.engine.process.engine import Engine
 from homing.engine.process.liveness import WORKER
-from homing.ports import Query
 
 
 class WorkerView(Struct, frozen=True, kw_only=True):
@@ -42,12 +41,6 @@ async def list_workers(engine: Engine) -> list[WorkerView]:
             )
         )
     return sorted(found, key=lambda each: (not each.here, not each.alive, each.name))
-
-
-async def known_routes(engine: Engine) -> list[str]:
-    """Those that are set up here, and those that are known by their deliveries alone."""
-    stored = {name for (name,) in await engine.store.count(Query(), by=("route",))}
-    return sorted({*engine.routes, *stored})
 
 
 async def oldest_due_ms(engine: Engine) -> int | None:

@@ -1,4 +1,4 @@
-"""Label tables: an assembly's own status words, as data, used for display and in filters."""
+"""Label tables: a plugin's own status words, as data, used for display and in filters."""
 
 from __future__ import annotations
 

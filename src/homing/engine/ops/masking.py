@@ -1,71 +1,83 @@
-"""Views without personal data, for callers who may not see it: addresses are masked, and free text
-is left out."""
+"""Records without personal data: addresses are masked, and what people wrote is left out.
+
+Everything that is shown is made from these records, so it is masked with them.
+"""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from homing.domain.delivery import Delivery, Fact
+from homing.domain.delivery import Attempt, Delivery, Fact, Receipt
+from homing.domain.errors import NotAllowed
 from homing.domain.redaction import mask_address, mask_addresses
-from homing.engine.ops.views import AttemptView, AuditView, DeliveryView, ReceiptView
 from homing.engine.process.pausing import BY_FAULT
+from homing.engine.work.handlers import EVENT_ROUTE
 
 HIDDEN = "[hidden]"
+# In the metadata of an event's child: a name of the application's code.
+HANDLER = "handler"
 
 
-def masked_delivery(view: DeliveryView) -> DeliveryView:
-    receipt = view.receipt
+class PersonalDataHidden(NotAllowed):
+    """The caller's role does not see personal data; `field` names what asks for some."""
+
+    def __init__(self, refused: str, field: str | None = None) -> None:
+        super().__init__(f"this role may not {refused}")
+        self.field = field
+
+
+def masked_delivery(delivery: Delivery) -> Delivery:
+    failure, receipt = delivery.failure, delivery.receipt
+    shown = {HANDLER} if delivery.route == EVENT_ROUTE else set()
     return replace(
-        view,
-        source=mask_addresses(view.source),
-        idempotency_key=_masked(view.idempotency_key),
-        last_error=_masked(view.last_error),
+        delivery,
+        source=mask_addresses(delivery.source),
+        key=_masked(delivery.key),
+        # Not every recipient is an address with an @.
         recipients=tuple(
             replace(each, address=mask_address(each.address), detail=_masked(each.detail))
-            for each in view.recipients
+            for each in delivery.recipients
         ),
+        failure=None
+        if failure is None
+        else replace(failure, detail=mask_addresses(failure.detail), refused={}, trace=None),
         receipt=None if receipt is None else _masked_receipt(receipt),
         failure_history=tuple(
             replace(cycle, last_error=_masked(cycle.last_error), reason=HIDDEN)
-            for cycle in view.failure_history
+            for cycle in delivery.failure_history
         ),
-        metadata=dict.fromkeys(view.metadata, HIDDEN),
+        metadata={
+            name: value if name in shown else HIDDEN for name, value in delivery.metadata.items()
+        },
     )
 
 
-def _masked_receipt(receipt: ReceiptView) -> ReceiptView:
+def _masked_receipt(receipt: Receipt) -> Receipt:
     """The evidence of an operator is free text."""
     by_operator = receipt.evidence == "operator"
     return replace(receipt, detail=HIDDEN if by_operator else _masked(receipt.detail))
 
 
-def masked_attempt(view: AttemptView) -> AttemptView:
-    return replace(view, detail=_masked(view.detail))
+def masked_attempt(attempt: Attempt) -> Attempt:
+    return replace(attempt, detail=_masked(attempt.detail))
 
 
-def masked_audit(view: AuditView) -> AuditView:
+def masked_audit(fact: Fact) -> Fact:
     """Reasons and notes are free text about a person's mail."""
-    more = {name: mask_addresses(text) for name, text in view.more.items()}
-    return replace(view, reason=HIDDEN, more=more)
+    value = fact.value or {}
+    kept = {
+        name: mask_addresses(each) if isinstance(each, str) and name != "actor" else each
+        for name, each in value.items()
+    }
+    return replace(fact, value={**kept, "reason": HIDDEN})
 
 
-def without_addresses(delivery: Delivery) -> Delivery:
-    """For sentences built from it. Not every recipient is an address with an @."""
-    masked = tuple(
-        replace(each, address=mask_address(each.address)) for each in delivery.recipients
-    )
-    return replace(delivery, recipients=masked)
-
-
-def without_reason(fact: Fact) -> Fact:
-    """An entry of the audit, for sentences built from it."""
-    return replace(fact, value={**(fact.value or {}), "reason": HIDDEN})
-
-
-def without_persons_reason(paused: Fact) -> Fact:
+def masked_pause(fact: Fact) -> Fact:
     """A fault's own reason stays: it is not a person's text."""
-    by_person = (paused.value or {}).get("by") != BY_FAULT
-    return without_reason(paused) if by_person else paused
+    value = fact.value or {}
+    by_fault = value.get("by") == BY_FAULT
+    reason = mask_addresses(str(value.get("reason") or "")) if by_fault else HIDDEN
+    return replace(fact, value={**value, "reason": reason})
 
 
 def _masked(text: str | None) -> str | None:

@@ -8,10 +8,12 @@ from msgspec import Struct
 
 from homing.domain.delivery import Delivery
 from homing.engine.ops.bounded import page_within
-from homing.engine.ops.desk import RESEND_SOURCE, Desk
 from homing.engine.process.counters import MAX_SOURCES, SOURCES
 from homing.ports import Facet, Query, Store
 
+RESEND_SOURCE = "operator_resend"
+# By `address/delivery id`: an address that was amended away, so that its mail is still found.
+FORMER_RECIPIENT = "former_recipient"
 # How many of the newest dead letters are searched for words: their texts have no index.
 LOOKED_THROUGH = 2000
 # How many of the newest deliveries are read for their sources, besides those that processes have
@@ -29,15 +31,13 @@ class SearchResult(Struct, frozen=True):
     more: bool = False
 
 
-async def search(
-    store: Store, desk: Desk, text: str, address: str | None, limit: int
-) -> SearchResult:
+async def search(store: Store, text: str, address: str | None, limit: int) -> SearchResult:
     """`address` is the text in the form in which recipients are stored; None: recipients are not
     searched."""
     one = await store.get(text)
     if one is not None:
         return SearchResult("id", (one,))
-    by_address = None if address is None else await _by_recipient(store, desk, address, limit)
+    by_address = None if address is None else await _by_recipient(store, address, limit)
     if by_address is not None:
         return by_address
     by_key = await _by_known_key(store, text)
@@ -54,14 +54,20 @@ async def search(
     return SearchResult("nothing")
 
 
-async def _by_recipient(store: Store, desk: Desk, address: str, limit: int) -> SearchResult | None:
+async def _by_recipient(store: Store, address: str, limit: int) -> SearchResult | None:
     page = await store.page(Query(recipient=address), None, limit)
     room = limit - len(page.items)
-    former = await desk.formerly_for(address, room) if room > 0 else ()
+    former = await former_ids(store, address, room) if room > 0 else ()
     amended = [one for one in await store.get_many(former) if one is not None]
     if not page.items and not amended:
         return None
     return SearchResult("recipient", (*page.items, *amended), page.next is not None)
+
+
+async def former_ids(store: Store, address: str, limit: int) -> list[str]:
+    """The ids of deliveries that were amended to go to others than this address."""
+    facts = await store.facts(FORMER_RECIPIENT, f"{address}/", limit, order="newest")
+    return [fact.key.removeprefix(f"{address}/") for fact in facts]
 
 
 async def _by_known_key(store: Store, key: str) -> list[Delivery]:

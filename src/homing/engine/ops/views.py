@@ -50,7 +50,7 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     error_class: str | None
     error_code: str | None
     recipients: tuple[Recipient, ...]
-    template_id: str | None
+    topic: str | None
     handler: str | None
     generation: int
     priority: int
@@ -109,14 +109,14 @@ def delivery_view(
         maybe_duplicate=delivery.maybe_duplicate,
         stage=delivery.stage,
         attempts=delivery.attempts_spent,
-        max_attempts=budget_of(delivery, route),
+        max_attempts=delivery.max_attempts or 0 if route is None else route.budget_of(delivery),
         cycle=delivery.cycle,
         next_attempt_at_ms=delivery.due_at_ms if delivery.state == "pending" else None,
         last_error=failure.detail or failure.error_class if failure else None,
         error_class=failure.error_class if failure else None,
         error_code=failure.code if failure else None,
         recipients=delivery.recipients,
-        template_id=delivery.topic,
+        topic=delivery.topic,
         handler=handler or _handler(delivery),
         generation=delivery.generation,
         priority=delivery.priority,
@@ -141,15 +141,6 @@ def delivery_view(
 
 def _handler(delivery: Delivery) -> str | None:
     return delivery.metadata.get("handler") if delivery.route == EVENT_ROUTE else None
-
-
-def budget_of(delivery: Delivery, route: Route | None) -> int:
-    """How many counted attempts this stage has in this cycle."""
-    if delivery.max_attempts is not None:
-        return delivery.max_attempts
-    if route is None:
-        return 0
-    return route.plan_of(delivery).stage(delivery.stage).retry.max_attempts
 
 
 def attempt_view(attempt: Attempt) -> AttemptView:

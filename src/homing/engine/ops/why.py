@@ -9,8 +9,14 @@ from homing.domain.delivery import Attempt, Cycle, Delivery, Fact
 from homing.domain.failure import CHILDREN_FAILED, STORE_DAMAGED
 from homing.domain.policy import Plan
 from homing.engine.ops.advice import setup_advice
-from homing.engine.ops.views import budget_of
-from homing.engine.ops.why_words import EVIDENCE, PARTS_FAILED, RECIPIENT, SENT, words_for
+from homing.engine.ops.why_words import (
+    EVIDENCE,
+    NOT_DELIVERED,
+    PARTS_FAILED,
+    RECIPIENT,
+    SENT,
+    words_for,
+)
 from homing.engine.process.pausing import BY_FAULT
 from homing.engine.route import Route
 
@@ -114,7 +120,10 @@ def _recipients(delivery: Delivery) -> list[str]:
     for recipient in delivery.recipients:
         said = " ".join(part for part in (recipient.code, recipient.detail) if part)
         because = f" ({said})" if said and recipient.outcome != "accepted" else ""
-        lines.append(f"  {recipient.address}: {RECIPIENT[recipient.outcome]}{because}")
+        outcome = RECIPIENT[recipient.outcome]
+        if delivery.state == "failed" and recipient.outcome == "open":
+            outcome = NOT_DELIVERED
+        lines.append(f"  {recipient.address}: {outcome}{because}")
     return lines
 
 
@@ -199,7 +208,7 @@ def _failed(delivery: Delivery, plan: Plan | None, word: str, handler: str | Non
         what, next_step = PARTS_FAILED
         return [f"It is {word} ({because}). {what}", next_step]
     words = words_for(delivery, plan)
-    lines = [f"It is {word} ({because}). {words.because[because]}"]
+    lines = [f"It is {word} ({because}). {_because(words.because[because], delivery)}"]
     if words is not SENT and delivery.failure is not None:
         place = f"stage {delivery.stage!r}" if handler is None else f"handler {handler!r}"
         lines.append(f"The last error of {place}: {_error(delivery)}")
@@ -208,6 +217,12 @@ def _failed(delivery: Delivery, plan: Plan | None, word: str, handler: str | Non
     if delivery.restart_at is not None:
         return [*lines, "It was amended since: replay it, or dismiss it."]
     return [*lines, words.next_step[because]]
+
+
+def _because(text: str, delivery: Delivery) -> str:
+    if delivery.attempts_spent == 1:
+        text = text.replace("All {attempts} attempts", "Its only attempt")
+    return text.format(attempts=delivery.attempts_spent)
 
 
 def _delivered(delivery: Delivery, plan: Plan | None, word: str, handler: str | None) -> str:
@@ -244,7 +259,8 @@ def _pending(
     if paused is not None:
         step = setup_advice(str((paused.value or {}).get("error_class")))
         return [_paused(paused, word), *([] if step is None else [step])]
-    number, budget = delivery.attempts_spent + 1, budget_of(delivery, route)
+    number = delivery.attempts_spent + 1
+    budget = delivery.max_attempts or 0 if route is None else route.budget_of(delivery)
     left_s = ((delivery.due_at_ms or now_ms) - now_ms) / 1000
     when = f"at {_clock(delivery.due_at_ms or now_ms)}, in {_span(left_s)}"
     of = f" of {budget}" if budget else ""
@@ -277,7 +293,7 @@ def _is_held_next(delivery: Delivery, route: Route | None) -> bool:
     if route is None or not delivery.maybe_sent or delivery.doubt_waived:
         return False
     can_repeat = route.provider is not None and route.provider.token_window_s > 0
-    return route.lookup is None and not can_repeat and route.plan_of(delivery).on_doubt == "hold"
+    return route.lookup is None and not can_repeat and route.plan_of(delivery).on_unknown == "hold"
 
 
 def _doubt_ahead(delivery: Delivery, route: Route | None) -> str:
@@ -286,7 +302,7 @@ def _doubt_ahead(delivery: Delivery, route: Route | None) -> str:
         return ""
     if route.lookup is not None:
         return ": the provider is asked first"
-    if delivery.doubt_waived or route.plan_of(delivery).on_doubt == "resend":
+    if delivery.doubt_waived or route.plan_of(delivery).on_unknown == "retry":
         return ", and the provider cannot be asked: the next attempt may send it a second time"
     return ": it is sent again while the provider recognises repeats, and held for a person after"
 

@@ -11,7 +11,10 @@ from homing.domain.policy import Plan
 
 
 class Words(Struct, frozen=True):
-    """How attempts end, why a delivery has failed, and what an operator can do about it."""
+    """How attempts end, why a delivery has failed, and what an operator can do about it.
+
+    `{attempts}` stands for the number of attempts in this cycle.
+    """
 
     ended: Mapping[AttemptStatus, str]
     because: Mapping[FailedBecause, str]
@@ -26,7 +29,7 @@ _ENDED: dict[AttemptStatus, str] = {
     "route_fault": "met a fault of the route, not of the message",
 }
 _BECAUSE: dict[FailedBecause, str] = {
-    "exhausted": "All attempts of its budget are used up.",
+    "exhausted": "All {attempts} attempts failed.",
     "uncertain": "An attempt may have been accepted, and there is no evidence for or against.",
     "expired": "Its time ran out before it could be delivered.",
     "poison": "It made its worker crash repeatedly.",
@@ -76,7 +79,7 @@ PARTS_FAILED = (
     "Fix the cause in its failed children, then replay it: they are replayed with it.",
 )
 RECIPIENT: dict[RecipientOutcome, str] = {
-    "open": "still to be sent to",
+    "open": "not sent yet",
     "accepted": "accepted",
     "refused": "refused",
     "maybe": "maybe accepted",
@@ -88,10 +91,14 @@ EVIDENCE = {
 }
 
 
-def words_for(delivery: Delivery, plan: Plan | None, stage: str | None = None) -> Words:
-    """Those for sends, if it has recipients or its plan has a sending stage.
+# Of a delivery that has failed.
+NOT_DELIVERED = "not delivered"
 
-    With `stage` those of that stage alone: rendering a mail is work, too.
+
+def words_for(delivery: Delivery, plan: Plan | None, stage: str | None = None) -> Words:
+    """Returns `SENT` if the delivery has recipients or its plan has a sending stage, else `WORKED`.
+
+    With `stage`, that stage alone decides: rendering a mail is work, too.
     """
     stages = () if plan is None else plan.stages
     if stage is not None and any(one.name == stage for one in stages):

@@ -12,7 +12,7 @@ from homing.domain.errors import StoreError
 from homing.engine.commit.group_commit import GroupCommit
 from homing.engine.commit.settlement import PendingSave, Settlement
 from homing.engine.intake.admission import Admission
-from homing.engine.ops.desk import Desk
+from homing.engine.ops.operations import Operations
 from homing.engine.process.alerts import Alerts
 from homing.engine.process.counters import FLUSH_EVERY_S
 from homing.engine.process.housekeeping import Housekeeping
@@ -49,13 +49,13 @@ COUNT_FAILED_EVERY_S = 60.0
 LOOK_AT_PAUSES_EVERY_S = KNOWN_WITHIN_S / 2
 LOOK_FOR_LINES_EVERY_S = 15.0
 REVIVE_AFTER_S = 1.0
-STOP_GRACE_S = 20.0
+SHUTDOWN_GRACE_S = 20.0
 # After work that has used up the grace, the last writes of a stop still have this long.
 LAST_WRITES_S = 1.0
 
 
 class Engine:
-    """Needs a store and routes; `start` runs the workers. `admission` and `desk` need no start."""
+    """Needs a store and routes; `start` runs the workers. `admission` and `ops` need no start."""
 
     def __init__(  # noqa: PLR0913 - the composition of a process is its ports
         self,
@@ -130,7 +130,9 @@ class Engine:
             time_scale=time_scale,
         )
         self.runner = AttemptRunner(self.process)
-        self.desk = Desk(self.process, self.pausing, self.routes, self._tell_repaired)
+        self.ops = Operations(
+            self.process, self.pausing, self.liveness, self.routes, self._tell_repaired
+        )
         self.housekeeping = Housekeeping(
             store, clock, worked, self.liveness, self.health, journal=journal
         )
@@ -231,7 +233,7 @@ class Engine:
         own = [self.holder] if self.liveness.queues and self._tasks else []
         return sorted([*self.liveness.workers, *own])
 
-    async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
+    async def stop(self, grace_s: float = SHUTDOWN_GRACE_S) -> None:
         """Finish or release claimed work, write all outcomes, remove the heartbeat.
 
         Outcomes that the store does not accept within the grace period go to the emergency journal.
@@ -271,12 +273,18 @@ class Engine:
         await self.give_notices()
         return attempted
 
+    async def take_lines(self) -> int:
+        """Adopt what other programs have written into the file of the store.
+
+        Returns the number of lines that became deliveries.
+        """
+        return 0 if self._take_lines is None else await self._take_lines()
+
     async def run_once(self) -> int:
-        """For a timer, without `start`: attempt all that is due; how many were attempted."""
+        """Attempt all that is due, without `start`, for a timer. Returns the number of attempts."""
         await self.ensure_beating()
         await self.housekeeping.look_around()  # what dead processes held is due at once
-        if self._take_lines is not None:
-            await self._take_lines()
+        await self.take_lines()
         attempted = await self.run_until_idle()
         await note_timed_run(self.store, self.clock, self._worked_queues)
         return attempted

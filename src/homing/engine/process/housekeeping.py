@@ -153,7 +153,7 @@ class Housekeeping:
         return sum([sum(await self._store.save(changes[start : start + PAGE])) for start in starts])
 
     async def purge(self) -> int:
-        """Apply retention, class by class; open dead letters stay."""
+        """Apply retention, class by class. Returns the number of removed records."""
         await self.forget_silent()
         now_ms = self._clock.now_ms()
         rules = [

@@ -1,4 +1,4 @@
-"""Paused routes: a fault of the route stops the route and does not fail its messages.
+"""Paused routes: if the connection itself is broken, the route pauses and its messages wait.
 
 A fault's pause and a person's pause are two facts. A successful probe ends the first; only
 a person ends the second.
@@ -56,7 +56,7 @@ class Pausing:
         self._changes = 0
 
     async def refresh(self) -> bool:
-        """Read what other processes have written; whether the set of paused routes has changed."""
+        """Read what other processes have written. Returns whether other routes are paused now."""
         changes, before = self._changes, self._paused
         faults, persons = await _read(self._store)
         alerted = {fact.key for fact in await self._store.facts(ALERTED)} if faults else set()

@@ -63,7 +63,7 @@ class RouteTable:
 
     def retention_of(self, delivery: Delivery) -> Retention:
         route = self._own.get(delivery.route) or self._known.get(delivery.route)
-        return Retention() if route is None else route.plan_of(delivery).retention
+        return Retention.forever() if route is None else route.plan_of(delivery).retention
 
     def _works_on_events(self) -> bool:
         is_given = EVENT_ROUTE in self._own or EVENT_ROUTE in self._known

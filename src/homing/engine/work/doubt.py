@@ -34,7 +34,7 @@ async def settle_doubt(work: ClaimedWork) -> PendingSave | None:
     if _token_window_lasts(work, now_ms):
         work.delivery = transitions.rely_on_token(delivery).delivery
         return None
-    if not delivery.doubt_waived and (plan.on_doubt == "hold" or await _in_doubt_too_often(work)):
+    if not delivery.doubt_waived and (plan.on_unknown == "hold" or await _in_doubt_too_often(work)):
         change = transitions.dead_letter(delivery, "uncertain", plan=plan, now_ms=now_ms)
         return save_of(work, "hold", change)
     if transitions.overspent(delivery, plan) is None:

@@ -27,7 +27,7 @@ OUTCOMES = (Done, FanOut, Failure)
 NOTHING_TO_KEEP = Done()
 
 
-class Assignment(Struct, frozen=True, kw_only=True):
+class HandlerCall(Struct, frozen=True, kw_only=True):
     """The argument of a handler or a stage."""
 
     id: str
@@ -50,7 +50,7 @@ class FunctionStep:
 
     async def __call__(self, work: Work) -> Outcome:
         try:
-            returned = self._function(assignment_of(work))
+            returned = self._function(handler_call(work))
             if returned.__class__ is CoroutineType or inspect.isawaitable(returned):
                 returned = await returned
         except self._terminal_errors as error:
@@ -92,7 +92,7 @@ def _redacted(failure: Failure) -> Failure:
     )
 
 
-def assignment_of(work: Work) -> Assignment:
+def handler_call(work: Work) -> HandlerCall:
     delivery, content = work.delivery, work.content
     message = decode_message(content.payload)
     if isinstance(message, Event):
@@ -102,7 +102,7 @@ def assignment_of(work: Work) -> Assignment:
     else:
         name = message.name
     results, metadata = content.results, delivery.metadata
-    return Assignment(
+    return HandlerCall(
         id=event_id(delivery) if metadata else delivery.id,
         name=name,
         data=message.data,

@@ -31,7 +31,7 @@ async def store_names(store: Store, alone: Mapping[str, str], now_ms: int) -> No
         await store.save([], told)
 
 
-async def names_of(store: Store, deliveries: Iterable[Delivery]) -> dict[str, str]:
+async def handler_names(store: Store, deliveries: Iterable[Delivery]) -> dict[str, str]:
     """By id. After a handler was renamed both names are returned: either may have handled it."""
     by_topic: dict[str, str] = {}
     names: dict[str, str] = {}

@@ -1,38 +1,13 @@
-"""When a handler is called again: the policy, and the terminal errors, as data."""
+"""When a handler is called again after an error: the terminal errors, as data."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.domain.errors import TerminalError
 from homing.domain.failure import Disposition, Failure
-from homing.domain.policy import Exponential, FullJitter, Retry, Stage
+from homing.domain.policy import Stage
 from homing.engine.route import classify_exception, judge_as_is
-
-
-class TerminalHandlerError(TerminalError):
-    """Raise a subclass of it in a handler if a retry cannot succeed."""
-
-
-class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """A handler's own policy. Its terminal errors are added to the default ones."""
-
-    base_delay_s: float = 1.0
-    multiplier: float = 2.0
-    max_delay_s: float = 300.0
-    max_attempts: int = 5
-    terminal_errors: tuple[type[Exception], ...] = ()
-
-    @property
-    def retry(self) -> Retry:
-        curve = Exponential(
-            initial_s=self.base_delay_s, multiplier=self.multiplier, max_s=self.max_delay_s
-        )
-        return Retry(FullJitter(curve), self.max_attempts)
-
-
-DEFAULT_RETRY_POLICY = RetryPolicy()
 
 
 class Rule(Struct, frozen=True):

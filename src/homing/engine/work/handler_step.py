@@ -18,12 +18,12 @@ from homing.domain.failure import Failure
 from homing.domain.message import Json
 from homing.engine.work.function_step import (
     NOTHING_TO_KEEP,
-    Assignment,
     Function,
     FunctionStep,
+    HandlerCall,
     TerminalErrors,
-    assignment_of,
     event_id,
+    handler_call,
     outcome_of,
 )
 from homing.engine.work.handler_retry import terminal
@@ -90,7 +90,7 @@ class OnceStep(HandlerStep):
         self._once = store.once
 
     async def __call__(self, work: Work) -> Outcome:
-        event = assignment_of(work)
+        event = handler_call(work)
         value = {"key": event.key, "handler": self._name, "event_id": event.id}
         fact = Fact(HANDLED, self._key(work.delivery), work.now_ms, {**value})
         try:
@@ -127,7 +127,7 @@ def validated(function: Function, validate: Validate) -> Function:
     The return value of `validate` replaces the payload; None leaves it unchanged.
     """
 
-    def call(event: Assignment, *more: object) -> object:
+    def call(event: HandlerCall, *more: object) -> object:
         try:
             data = validate(event.data)
         except ValueError as error:

@@ -12,19 +12,19 @@ from msgspec import Struct
 from homing.domain.delivery import Delivery
 from homing.domain.errors import HomingError, InvalidRequest
 from homing.domain.message import Event
-from homing.domain.policy import Plan, Retry, Stage
+from homing.domain.policy import Exponential, FullJitter, Plan, Retry, Stage
 from homing.engine.intake.admitted import Admitted
 from homing.engine.intake.request_checks import plain_text
 from homing.engine.queues import queue_name, queue_part
 from homing.engine.route import DEFAULT_CONCURRENCY, Route
-from homing.engine.work.function_step import Assignment, Function, FunctionStep, TerminalErrors
-from homing.engine.work.handler_retry import DEFAULT_RETRY_POLICY, RetryPolicy, judge
+from homing.engine.work.function_step import Function, FunctionStep, HandlerCall, TerminalErrors
+from homing.engine.work.handler_retry import judge
 from homing.engine.work.handler_step import HandlerStep, OnceStep, Validate, validated
 from homing.ports import FanOut, OnceStore, Outcome, Step, Store, Work
 
 EVENT_ROUTE = "events"
 HANDLE = "handle"
-DEFAULT_RETRY = DEFAULT_RETRY_POLICY.retry
+DEFAULT_RETRY = Retry(FullJitter(Exponential(initial_s=1.0, max_s=300.0)), max_attempts=5)
 
 
 def check_policy(retry: object, timeout_s: object, terminal_errors: object = ()) -> None:
@@ -33,13 +33,10 @@ def check_policy(retry: object, timeout_s: object, terminal_errors: object = ())
         raise InvalidRequest("retry", f"must be a Retry, not {type(retry).__name__}")
     if not (isinstance(timeout_s, int | float) and timeout_s > 0):
         raise InvalidRequest("timeout_s", "must be a number of seconds above 0")
-    for each in _each(terminal_errors):
+    given = terminal_errors if isinstance(terminal_errors, tuple) else (terminal_errors,)
+    for each in given:
         if not (isinstance(each, type) and issubclass(each, Exception)):
             raise InvalidRequest("terminal_errors", "must be a tuple of classes of exceptions")
-
-
-def _each(terminal_errors: Any) -> tuple[Any, ...]:
-    return terminal_errors if isinstance(terminal_errors, tuple) else (terminal_errors,)
 
 
 class Handler(Struct, frozen=True, kw_only=True):
@@ -96,14 +93,13 @@ class Handlers:
     def __init__(self) -> None:
         self._by_type: dict[str, dict[str, Handler]] = {}
 
-    def add(  # noqa: PLR0913 - all that `Homing.on` takes
+    def add(
         self,
         event_type: str,
         function: Function,
         *,
         name: str | None = None,
         retry: Retry | None = None,
-        policy: RetryPolicy | None = None,
         validate: Validate | None = None,
         timeout_s: float = 30.0,
         terminal_errors: TerminalErrors = (),
@@ -111,16 +107,6 @@ class Handlers:
         check_policy(retry, timeout_s, terminal_errors)
         if not (validate is None or callable(validate)):
             raise InvalidRequest("validate", "must be a function of the payload")
-        if policy is not None:
-            if not isinstance(policy, RetryPolicy):
-                raise InvalidRequest(
-                    "policy", f"must be a RetryPolicy, not {type(policy).__name__}"
-                )
-            if retry is not None:
-                raise InvalidRequest("policy", "replaces `retry`: give only one of them")
-            check_policy(policy.retry, timeout_s, policy.terminal_errors)
-            retry = policy.retry
-            terminal_errors = (*_each(terminal_errors), *policy.terminal_errors)
         name = name or str(getattr(function, "__name__", repr(function)))
         known = self._by_type.setdefault(event_type, {})
         if name in known:
@@ -263,5 +249,5 @@ def job_route(
     return Route(name=name, plan=plan, steps=steps)
 
 
-def _missing(assignment: Assignment) -> None:
-    raise AssertionError(f"no stage for {assignment.name}")
+def _missing(call: HandlerCall) -> None:
+    raise AssertionError(f"no stage for {call.name}")

@@ -70,7 +70,7 @@ def as_exception(error: BaseException) -> Exception:
 
 
 def conclude_fault(work: ClaimedWork, error: Exception, *, maybe_sent: bool = False) -> PendingSave:
-    """A bug of Homing or of a plug-in: a failed attempt, and finally a dead letter."""
+    """A bug of Homing or of a plugin: a failed attempt, and finally a dead letter."""
     log.error(
         "the attempt of delivery %s raised an unexpected error", work.delivery.id, exc_info=error
     )

@@ -164,7 +164,7 @@ class SendBatch:
             self._end(work, Failure("provider_error", detail=detail))
 
     async def _mark(self) -> list[ClaimedWork]:
-        """Write the durable marks; those that have one.
+        """Write the durable marks. Returns the sends that have one.
 
         The time limit does not cover this: whether a mark is stored must be known.
         """

@@ -16,7 +16,7 @@ from homing.engine.process.liveness import Liveness
 from homing.engine.process.pausing import Pausing
 from homing.engine.route import Route
 from homing.engine.work.attempt import AttemptRunner
-from homing.engine.work.claimed_work import ClaimedWork, works_of
+from homing.engine.work.claimed_work import ClaimedWork
 from homing.engine.work.due_work import DueWork
 from homing.engine.work.handled_before import note_handled
 from homing.engine.work.held_work import HeldWork
@@ -26,7 +26,6 @@ from homing.engine.work.send_batch import pack_ahead
 from homing.engine.work.suspect_queue import SuspectQueue
 from homing.engine.work.suspects import is_suspect
 from homing.engine.work.wakeup import WakeUp
-from homing.ports import Claimed
 
 log = logging.getLogger("homing.engine")
 
@@ -109,7 +108,7 @@ class RouteWorker:
             await self._for_room()
 
     async def run_until_idle(self) -> int:
-        """Attempt all that is due now and wait for the outcomes; how many were attempted."""
+        """Attempt all that is due now and wait. Returns the number of attempts."""
         attempted = 0
         while self.route.concurrency:
             await self._claim_once()
@@ -118,13 +117,6 @@ class RouteWorker:
             while self._inbox:
                 attempted += await self._work_off(self._inbox.get_nowait(), wait=True)
         return attempted
-
-    def take(self, claimed: Claimed) -> None:
-        """Work on a delivery that was stored already claimed by this process."""
-        now_s = self._process.clock.steady_s()
-        works = works_of(self._process, self.route, [claimed], now_s, self)
-        self._held.add(works)
-        self._hand_out(works)
 
     @contextlib.contextmanager
     def keeping(self, work: ClaimedWork) -> Iterator[None]:
@@ -162,15 +154,6 @@ class RouteWorker:
     @property
     def running(self) -> int:
         return len(self._running)
-
-    @property
-    def has_room(self) -> bool:
-        return (
-            bool(self._slots)
-            and not self._stopping
-            and len(self._held) < self.route.most_at_once
-            and not self._pausing.is_paused(self.route.name)
-        )
 
     @property
     def has_more(self) -> bool:
@@ -281,7 +264,7 @@ class RouteWorker:
             await asyncio.sleep(0)  # other tasks run between two batches
 
     async def _work_off(self, batch: Sequence[ClaimedWork], *, wait: bool) -> int:
-        """Attempt them once there is room; how many were attempted."""
+        """Attempt them once there is room. Returns the number of attempts."""
         sends = batch[0].stage.sends
         if sends:
             batch = await self._sends_with_room(batch)

@@ -187,7 +187,7 @@ class GraphProvider:
         self._slots.close()
         await self._client.aclose()
 
-    def forget_parent(self) -> None:
+    def _forget_parent(self) -> None:
         self._slots.leave_to_parent()
         forks.leave_to_parent(self._client)
         self._start()

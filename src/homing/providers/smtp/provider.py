@@ -121,7 +121,8 @@ class SmtpProvider:
     async def close(self) -> None:
         await self._pool.close()
 
-    def forget_parent(self) -> None:
+    def _forget_parent(self) -> None:
+        """In a forked child: the parent's connections are left alone."""
         forks.leave_to_parent(self._pool)
         self._pool = self._new_pool()
 

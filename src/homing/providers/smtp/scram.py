@@ -15,7 +15,7 @@ def scram_sha_256(login: Login) -> Talk:
     try:
         from scramp import ScramClient, ScramException  # noqa: PLC0415 - 0.15 s, seldom needed
     except ModuleNotFoundError:
-        raise Cancelled("SCRAM needs the package scramp: install homing[smtp]") from None
+        raise Cancelled("SCRAM needs the package scramp: install homing[mail]") from None
     try:
         client = ScramClient(["SCRAM-SHA-256"], login.user, login.secret)
         first = yield client.get_client_first().encode()

@@ -21,4 +21,4 @@ class OwnDescriptor:
             with contextlib.suppress(OSError):
                 os.close(number)
 
-    forget_parent = close
+    _forget_parent = close

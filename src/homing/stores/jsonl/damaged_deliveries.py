@@ -13,8 +13,9 @@ from homing.domain.delivery import Delivery, Key
 from homing.domain.failure import STORE_DAMAGED
 from homing.domain.writes import Write, write_of_change
 from homing.stores.jsonl.index import LogIndex
-from homing.stores.jsonl.keys import Name, own_key
+from homing.stores.jsonl.keys import own_key
 from homing.stores.jsonl.lines import is_whole, looks_finished
+from homing.stores.judging import KeyName
 
 # A line states the id of its delivery twice: as what it shows first, and in the delivery.
 _SHOWN_ID = re.compile(rb'^\s*\{"\w+":"([^"\\]+)"')
@@ -70,7 +71,7 @@ def writes_to_hold(
     index: LogIndex, ids: set[str], lost: dict[str, Delivery], now_ms: int
 ) -> list[Write]:
     """Add those that are lost, and hold those that are open. Ended ones stay unchanged."""
-    taken: set[Name] = set()
+    taken: set[KeyName] = set()
     writes = [_write_of_lost(index, one, taken) for one in lost.values()]
     for delivery_id in sorted(ids):
         delivery = lost.get(delivery_id) or index.records.get(delivery_id)
@@ -124,7 +125,7 @@ def _lost(line: bytes) -> Delivery | None:
         return None
 
 
-def _write_of_lost(index: LogIndex, delivery: Delivery, taken: set[Name]) -> Write:
+def _write_of_lost(index: LogIndex, delivery: Delivery, taken: set[KeyName]) -> Write:
     """With its key, unless that is taken."""
     keys: tuple[Key, ...] = ()
     name = delivery.source, delivery.key or ""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import TypeAlias
 
 from homing.domain.delivery import Delivery, Key
-
-Name: TypeAlias = tuple[str, str]
+from homing.stores.judging import KeyName
 
 
 def own_key(delivery: Delivery) -> Key:
@@ -15,15 +13,15 @@ def own_key(delivery: Delivery) -> Key:
     return Key(delivery.source, delivery.key or "", delivery.id, delivery.fingerprint)
 
 
-class KeyIndex(MutableMapping[Name, Key]):
+class KeyIndex(MutableMapping[KeyName, Key]):
     """`found` has the key, or the id of the delivery whose own key it is: then its other parts
     are read from the delivery, and the journal does not hold it."""
 
     def __init__(self, delivery_of: Callable[[str], Delivery]) -> None:
         self._delivery_of = delivery_of
-        self.found: dict[Name, Key | str] = {}
+        self.found: dict[KeyName, Key | str] = {}
 
-    def __getitem__(self, name: Name) -> Key:
+    def __getitem__(self, name: KeyName) -> Key:
         found = self.found[name]
         return own_key(self._delivery_of(found)) if isinstance(found, str) else found
 
@@ -37,16 +35,16 @@ class KeyIndex(MutableMapping[Name, Key]):
         if self.found.get(name) == delivery.id:
             self.found[name] = own_key(delivery)
 
-    def __setitem__(self, name: Name, key: Key) -> None:
+    def __setitem__(self, name: KeyName, key: Key) -> None:
         self.found[name] = key
 
-    def __delitem__(self, name: Name) -> None:
+    def __delitem__(self, name: KeyName) -> None:
         del self.found[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.found
 
-    def __iter__(self) -> Iterator[Name]:
+    def __iter__(self) -> Iterator[KeyName]:
         return iter(self.found)
 
     def __len__(self) -> int:

@@ -9,9 +9,9 @@ from homing.domain.delivery import Delivery, Key
 from homing.ports import PurgeKind
 from homing.stores.jsonl.commit import Commit
 from homing.stores.jsonl.index import LogIndex
-from homing.stores.jsonl.keys import Name, own_key
+from homing.stores.jsonl.keys import own_key
 from homing.stores.jsonl.lines import JournalRecord, QueueRecord
-from homing.stores.judging import Effect, Judged
+from homing.stores.judging import Effect, Judged, KeyName
 from homing.stores.memory.applying import changed_content, record_after
 from homing.stores.memory.disk import LedgerRow
 
@@ -38,9 +38,10 @@ def commit_of_puts(index: LogIndex, judged: Judged) -> Commit:
                 if write.attempts:
                     route = write.delivery.route
                     beside.attempts += [LedgerRow(route, attempt) for attempt in write.attempts]
-    if judged.keys:
-        # A key that is a delivery's own follows from its line.
-        own = {(line.delivery.source, line.delivery.key) for line in lines if line.keyed}
+    # A key that is a delivery's own follows from its line; most are.
+    keyed = [line.delivery for line in lines if line.keyed]
+    if len(keyed) < len(judged.keys):
+        own = {(delivery.source, delivery.key) for delivery in keyed}
         beside.keys = [key for name, key in judged.keys.items() if name not in own]
     for name, fact in judged.facts.items():
         if fact.value is None:
@@ -59,7 +60,7 @@ def commit_of_purge(what: PurgeKind, places: Sequence[tuple[Any, ...]]) -> Commi
 
 
 def _line(
-    index: LogIndex, effect: Effect, delivery: Delivery, keys: Mapping[Name, Key]
+    index: LogIndex, effect: Effect, delivery: Delivery, keys: Mapping[KeyName, Key]
 ) -> QueueRecord:
     line = QueueRecord(0, 0, delivery, versions=len(effect.writes) or 1)
     if keys and delivery.key is not None:

@@ -48,9 +48,10 @@ class JsonlStore(ReadsDisk):
         self.presence = ProcessLocks(self._processes)
         self._thread: StoreThread | None = None
 
-    forget_parent = _be_closed
+    _forget_parent = _be_closed
 
     def show(self, projection: Projection) -> None:
+        # For the lines: each is made whole when it is encoded, so writes carry nothing of it.
         self._projection = projection
 
     def ask(self, log: AcceptedLog) -> None:

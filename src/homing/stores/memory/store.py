@@ -26,7 +26,7 @@ class MemoryStore(ReadsDisk):
         self._news_seen = self.disk.news
         forks.forget_in_child(self)
 
-    def forget_parent(self) -> None:
+    def _forget_parent(self) -> None:
         """In a forked child: the parent delivers what it has accepted."""
         self.disk = MemoryDisk()
         self._news_seen = self.disk.news

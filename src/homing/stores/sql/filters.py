@@ -9,12 +9,6 @@ from homing.ports import Cursor, Facet, GroupBy, Query
 from homing.stores.queries import EQUAL_FIELDS, FACET_FIELDS
 from homing.stores.sql.columns import COLUMNS, PLACES, Column
 
-DELIVERIES = "from homing_deliveries as d"
-# The address first: a cross join keeps the planner from changing the order.
-OF_RECIPIENT = (
-    "from homing_recipients as a cross join homing_deliveries as d"
-    " on d.seq = a.seq and a.address = :recipient"
-)
 CONDITIONS = {name: f"d.{name} = :{name}" for name in (*EQUAL_FIELDS, "error_class")} | {
     "created_from_ms": "d.created_at_ms >= :created_from_ms",
     "created_before_ms": "d.created_at_ms < :created_before_ms",
@@ -59,7 +53,6 @@ EDGES = {
     False: "(d.created_at_ms, d.id) >= (:edge_at_ms, :edge_id)",
     True: "(d.created_at_ms, d.id) <= (:edge_at_ms, :edge_id)",
 }
-PLACES_IN_ORDER = f"select d.created_at_ms, d.id {DELIVERIES}"
 # By whether the newer ones are asked for; the nearest come first.
 ORDERS = {
     False: "order by d.created_at_ms desc, d.id desc limit :limit",
@@ -67,8 +60,8 @@ ORDERS = {
 }
 
 
-def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
-    """The tables to read, the conditions, and the values to bind."""
+def conditions(query: Query) -> tuple[list[str], dict[str, Any]]:
+    """The conditions, and the values to bind. That of the recipient is part of where to look."""
     values: dict[str, Any] = {}
     wanted: list[str] = []
     for name, condition in CONDITIONS.items():
@@ -84,8 +77,7 @@ def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
         wanted += _facets(query.facets, values)
     if query.recipient is not None:
         values["recipient"] = query.recipient
-        return OF_RECIPIENT, wanted, values
-    return DELIVERIES, wanted, values
+    return wanted, values
 
 
 def behind(cursor: Cursor | None, wanted: list[str], values: dict[str, Any]) -> bool:

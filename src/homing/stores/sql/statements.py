@@ -9,22 +9,29 @@ from itertools import chain
 from typing import Any
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+# Not the parameter in `:word::text`.
+_PART = re.compile(r":(\w+):(?!:)")
 _ROW = re.compile(r"(?<=values )\((?:[^()]|\([^()]*\))*\)")
 
 
 def load(package: str, name: str, parts: Mapping[str, str] | None = None) -> dict[str, str]:
     """The statements of one file by the name in the comment above each.
 
-    `:word:` in a statement is replaced by that one of the `parts`, such as a list of columns.
+    `:word:` in a statement is replaced by that one of the `parts`, such as a list of columns, or by
+    an earlier statement of that name.
     """
     text = files(package).joinpath("queries", name).read_text("utf-8")
-    for word, part in (parts or {}).items():
-        text = text.replace(f":{word}:", part)
-    pieces = _NAME.split(text)
-    return {
-        name: re.sub(r"^--.*\n?", "", body, flags=re.MULTILINE).strip().rstrip(";")
-        for name, body in zip(pieces[1::2], pieces[2::2], strict=True)
-    }
+    pieces = _NAME.split(fill(text, parts or {}))
+    found: dict[str, str] = {}
+    for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        plain = re.sub(r"^--.*\n?", "", body, flags=re.MULTILINE).strip().rstrip(";")
+        found[title] = fill(plain, found)
+    return found
+
+
+def fill(text: str, parts: Mapping[str, str]) -> str:
+    """The text with each `:word:` of the parts replaced by that part."""
+    return _PART.sub(lambda found: parts.get(found[1], found[0]), text)
 
 
 class Bulk:

@@ -131,5 +131,5 @@ class _OfEveryRoute(dict[str, RecordLayout]):
 
 def foreign_projection(retention: Retention | None = None) -> LayoutProjection:
     """For a store that is to show the foreign RecordLayout for whatever it holds."""
-    kept = Retention() if retention is None else retention
+    kept = Retention.forever() if retention is None else retention
     return LayoutProjection(_OfEveryRoute({"any": FOREIGN}), lambda _: kept)

@@ -62,7 +62,7 @@ class ShowingContract:
 
     @pytest_asyncio.fixture
     async def store(self, opener: Opener) -> AsyncIterator[Store]:
-        yield await self._open(opener, Retention())
+        yield await self._open(opener, Retention.forever())
         await opener.close_all()
 
     @pytest_asyncio.fixture

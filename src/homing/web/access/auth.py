@@ -58,9 +58,9 @@ async def check_access(server: ServerSettings, homing: Homing) -> None:
         return
     if server.auth != "session" and await homing.tokens.any():
         return
-    make, what = "homing token make NAME --role admin", "API tokens"
+    make, what = "homing token create NAME --role admin", "API tokens"
     if server.auth == "session":
-        make, what = "homing user add NAME --role admin", "users"
+        make, what = "homing user create NAME --role admin", "users"
     setting, missing = "server.host", f"{server.host} is not loopback and there are no {what}"
     if local:
         setting, missing = "server.auth", f"there are no {what}"
@@ -210,7 +210,7 @@ class AccessCheck:
             name = call.caller.name
             await self._users.sign_out(name)
             self._trusted.clear()
-            await self._homing.desk.note_access(
+            await self._homing.ops.note_access(
                 "sign out", f"user:{name}", actor=name, reason="signed out everywhere"
             )
         await self._end(call)
@@ -284,7 +284,7 @@ class AccessCheck:
         )
 
     def _sees(self, role: Role) -> bool:
-        return role in self._server.personal_data
+        return role in self._server.personal_data_roles
 
     async def _trusting(
         self, kind: bytes, secret: bytes, look: Callable[[], Awaitable[Caller | None]]

@@ -20,8 +20,8 @@ class Origins:
     """What the settings say about names and proxies, as checks of one call."""
 
     def __init__(self, server: ServerSettings) -> None:
-        self._url = None if server.url is None else server.url.lower().encode()
-        self._proxies = [ip_network(address) for address in server.proxies]
+        self._url = None if server.public_url is None else server.public_url.lower().encode()
+        self._proxies = [ip_network(address) for address in server.trusted_proxies]
 
     def refusal(self, call: Call) -> Answer | None:
         """A name that is not ours (DNS rebinding), or a page of another site."""
@@ -33,7 +33,7 @@ class Origins:
             return _of_another_site(call)
         detail = "requests from other origins are refused"
         if call.proxied is not None and self._url is None:
-            detail += "; behind a proxy, server.url must be how browsers reach it"
+            detail += "; behind a proxy, server.public_url must be how browsers reach it"
         return problem(403, detail=detail, field="Origin")
 
     def is_proxy(self, call: Call) -> bool:
@@ -99,7 +99,7 @@ def refused_when_open(call: Call) -> Answer | None:
         return problem(
             403,
             detail="without API tokens no request is served through a proxy;"
-            " make one: homing token make NAME --role sender",
+            " make one: homing token create NAME --role sender",
             field=call.proxied.decode("ascii"),
         )
     return _of_another_site(call)

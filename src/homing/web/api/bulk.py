@@ -6,12 +6,14 @@ import msgspec
 from starlette.responses import Response
 
 from homing.domain.errors import NotFound, Overloaded
-from homing.engine.ops.bulk import BulkProgress, BulkVerb, Prediction
-from homing.ports import Query
+from homing.engine.ops.bulk import BulkActions, BulkProgress, Prediction
+from homing.engine.ops.delivery_filter import DeliveryFilter
+from homing.engine.ops.verbs import BULK, BulkVerb
 from homing.runtime.app import Homing
+from homing.web.access.seen import bulk_for
 from homing.web.api.intake import Intake
-from homing.web.api.listing import Listing
-from homing.web.api.schemas import BulkIn, BulkOut, BulkPreview, Filter, VerbIn
+from homing.web.api.listing import Listing, named_refusals
+from homing.web.api.schemas import BulkIn, BulkOut, BulkPreview, VerbIn
 from homing.web.api.verbs import MAX_VERB_BYTES, who
 from homing.web.http.answers import json_answer
 from homing.web.http.calls import Call, Endpoint
@@ -19,8 +21,6 @@ from homing.web.http.problems import BadRequest
 
 # How many deliveries a dry run describes one by one.
 MAX_PREVIEW = 100
-# A replay makes work for a server that may just have recovered; other verbs make none.
-REPLAYS_PER_SECOND = 10.0
 
 
 class Bulk:
@@ -44,21 +44,22 @@ class Bulk:
         """Begin, or with `dry_run` only say what would happen; `bounded`, large numbers are not
         exact."""
         signed = who(call, given.actor, given.reason)
-        query = await self._query(call, given)
-        if given.dry_run:
-            return await self._tried(verb, query, given, bounded=bounded)
-        pace = given.per_second or (REPLAYS_PER_SECOND if verb == "replay" else None)
-        try:
-            progress = await self._homing.bulk.start(
-                verb,
-                query,
-                everything=given.everything,
-                per_second=pace,
-                limit=given.limit,
-                **signed,
-            )
-        except Overloaded as error:
-            raise BadRequest(f"{error}; wait for one to end", None, 429) from None
+        chosen = _chosen(given)
+        bulk = bulk_for(call.let_in, self._homing)
+        with named_refusals("filter.", 422):
+            if given.dry_run:
+                return await self._tried(bulk, verb, chosen, given, bounded=bounded)
+            try:
+                progress = await bulk.start(
+                    verb,
+                    chosen,
+                    everything=given.everything,
+                    per_second=given.per_second or BULK[verb].per_second,
+                    limit=given.limit,
+                    **signed,
+                )
+            except Overloaded as error:
+                raise BadRequest(f"{error}; wait for one to end", None, 429) from None
         return _shown(progress)
 
     def show(self, verb: BulkVerb) -> Endpoint:
@@ -74,30 +75,29 @@ class Bulk:
             given = await self._intake.read(call, VerbIn, MAX_VERB_BYTES)
             signed = who(call, given.actor, given.reason)
             progress = await self._found(verb, call)
-            await self._homing.bulk.stop(progress.bulk_id, **signed)
+            await bulk_for(call.let_in, self._homing).stop(progress.bulk_id, **signed)
             return json_answer(_shown(progress))
 
         return act
 
     async def _found(self, verb: BulkVerb, call: Call) -> BulkProgress:
-        progress = await self._homing.bulk.show(str(call.path_params["bulk_id"]))
+        bulk = bulk_for(call.let_in, self._homing)
+        progress = await bulk.show(str(call.path_params["bulk_id"]))
         if progress.verb != verb:
             raise NotFound(f"it is a bulk {progress.verb}")
         return progress
 
-    async def _query(self, call: Call, given: BulkIn) -> Query:
-        chosen = given.filter or Filter()
-        if given.everything and chosen != Filter():
-            raise BadRequest("cannot be combined with a filter", "all", 422)
-        if not given.everything and chosen == Filter():
-            raise BadRequest('has no condition; for everything, send "all": true', "filter", 422)
-        return await self._listing.query(call, chosen, "filter.", 422)
-
     async def _tried(
-        self, verb: BulkVerb, query: Query, given: BulkIn, *, bounded: bool
+        self,
+        bulk: BulkActions,
+        verb: BulkVerb,
+        chosen: DeliveryFilter,
+        given: BulkIn,
+        *,
+        bounded: bool,
     ) -> BulkOut:
-        bulk, everything = self._homing.bulk, given.everything
-        matched = await bulk.count(verb, query, everything=everything, bounded=bounded)
+        everything = given.everything
+        matched = await bulk.count(verb, chosen, everything=everything, bounded=bounded)
         most = min(given.limit or MAX_PREVIEW, MAX_PREVIEW, matched)
         preview = [
             BulkPreview(
@@ -106,13 +106,13 @@ class Bulk:
                 becomes=self._becomes(each),
                 refused_because=each.refused_because,
             )
-            async for each in bulk.predict(verb, query, everything=everything, limit=most)
+            async for each in bulk.predict(verb, chosen, everything=everything, limit=most)
         ]
         return BulkOut(
             verb=verb,
             matched=matched,
             state="dry_run",
-            uncertain_left_out=await bulk.count_left_out(verb, query, bounded=bounded),
+            uncertain_left_out=await bulk.count_left_out(verb, chosen, bounded=bounded),
             preview=preview,
         )
 
@@ -120,6 +120,15 @@ class Bulk:
         if each.is_cancelled:
             return "cancelled"
         return None if each.after is None else self._listing.word(each.after)
+
+
+def _chosen(given: BulkIn) -> DeliveryFilter:
+    chosen = given.filter or DeliveryFilter()
+    if given.everything and chosen != DeliveryFilter():
+        raise BadRequest("cannot be combined with a filter", "all", 422)
+    if not given.everything and chosen == DeliveryFilter():
+        raise BadRequest('has no condition; for everything, send "all": true', "filter", 422)
+    return chosen
 
 
 def _shown(progress: BulkProgress) -> BulkOut:

@@ -6,25 +6,22 @@ from collections.abc import AsyncIterator
 
 from starlette.responses import Response, StreamingResponse
 
+from homing.engine.ops.caller import CallerOperations
+from homing.engine.ops.delivery_filter import FILTERS, DeliveryFilter, filter_from
 from homing.engine.ops.exporting import csv_head, csv_rows
 from homing.engine.ops.views import DeliveryView
-from homing.ports import Query
-from homing.runtime.app import Homing
-from homing.web.api.filters import from_query
-from homing.web.api.listing import Listing
-from homing.web.api.schemas import Filter
+from homing.web.api.listing import Listing, named_refusals
 from homing.web.http.answers import encode
 from homing.web.http.calls import Call, query_of
 from homing.web.http.problems import BadRequest
 from homing.web.http.reading import MAX_LIMIT
 
-EXPORT_FIELDS = frozenset({*Filter.__struct_fields__, "format"})
+EXPORT_FIELDS = frozenset({*FILTERS, "format"})
 KINDS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 
 
 class Export:
-    def __init__(self, homing: Homing, listing: Listing) -> None:
-        self._homing = homing
+    def __init__(self, listing: Listing) -> None:
         self._listing = listing
 
     async def get(self, call: Call) -> Response:
@@ -32,22 +29,25 @@ class Export:
         chosen = fields.pop("format", "csv")
         if chosen not in KINDS:
             raise BadRequest(f"must be one of {', '.join(KINDS)}", "format")
-        query = await self._listing.query(call, from_query(fields))
-        pages = self._pages(call, query)
-        # Read before the answer begins, so that a store that fails is answered as such.
-        first = await anext(pages)
+        with named_refusals():
+            pages = _pages(self._listing.ops(call), filter_from(fields))
+            # Read before the answer begins, so that a store that fails is answered as such.
+            first = await anext(pages)
         parts = _as_csv(first, pages) if chosen == "csv" else _as_json(first, pages)
         headers = {"content-disposition": f'attachment; filename="deliveries.{chosen}"'}
         return StreamingResponse(parts, headers=headers, media_type=KINDS[chosen])
 
-    async def _pages(self, call: Call, query: Query) -> AsyncIterator[list[DeliveryView]]:
-        cursor = None
-        while True:
-            page = await self._homing.desk.list(query, cursor, MAX_LIMIT)
-            yield [self._listing.view(call, delivery) for delivery in page.items]
-            cursor = page.next
-            if cursor is None:
-                return
+
+async def _pages(
+    ops: CallerOperations, chosen: DeliveryFilter
+) -> AsyncIterator[list[DeliveryView]]:
+    cursor = None
+    while True:
+        page = await ops.list(chosen, cursor, MAX_LIMIT)
+        yield [ops.view(delivery) for delivery in page.items]
+        cursor = page.next
+        if cursor is None:
+            return
 
 
 async def _as_csv(

@@ -13,7 +13,6 @@ from starlette.responses import Response
 
 from homing.domain.errors import InvalidRequest, NotFound
 from homing.domain.message import Email
-from homing.domain.redaction import mask_addresses
 from homing.engine.ops.advice import with_advice
 from homing.engine.ops.inspecting import list_workers
 from homing.engine.process.unserved import unserved_queues
@@ -83,7 +82,7 @@ class Inspection:
 
     async def check(self, name: str) -> CheckOut:
         """Ask the provider of a route: reachable, trusted, logged in. Nothing is sent."""
-        await self._listing.demand_route(name, refusal=404)
+        await self._listing.demand_route(name, 404)
         route = self._homing.engine.routes.get(name)
         provider: object = None if route is None else route.provider
         if not isinstance(provider, Checked):
@@ -97,9 +96,9 @@ class Inspection:
         self._checked[name] = found
         return found
 
-    async def send_test(self, name: str, to: str, actor: str) -> AcceptedOut:
+    async def send_test(self, call: Call, name: str, to: str, actor: str) -> AcceptedOut:
         """One mail to an address of the operator's own."""
-        await self._listing.demand_route(name, refusal=404)
+        await self._listing.demand_route(name, 404)
         route = self._homing.engine.routes.get(name)
         if route is None or not takes_emails(route):
             raise BadRequest("it takes no e-mails", "route", 409)
@@ -113,7 +112,7 @@ class Inspection:
         except InvalidRequest as error:
             raise type(error)(error.field.removesuffix("[0]"), error.problem) from error
         note = "sent as a test message"
-        await self._homing.desk.annotate(ticket.delivery_id, actor=actor, note=note)
+        await self._listing.ops(call).annotate(ticket.delivery_id, actor=actor, note=note)
         return AcceptedOut(ticket.delivery_id, self._listing.word(ticket.delivery), created=True)
 
     async def get_workers(self, call: Call) -> Response:
@@ -132,29 +131,27 @@ class Inspection:
         """The last one."""
         query_of(call.scope, NO_FIELDS)
         found = self.examined or DoctorOut(None, [])
-        return json_answer(replace(found, findings=_shown(call, found.findings)))
+        return json_answer(replace(found, findings=self._shown(call, found.findings)))
 
     async def post_report(self, call: Call) -> Response:
         await self._intake.read(call, NothingIn, MAX_VERB_BYTES)
         found = await self.examine()
-        return json_answer(replace(found, findings=_shown(call, found.findings)))
+        return json_answer(replace(found, findings=self._shown(call, found.findings)))
 
     async def post_check(self, call: Call) -> Response:
         await self._intake.read(call, NothingIn, MAX_VERB_BYTES)
         found = await self.check(_route(call))
-        return json_answer(replace(found, findings=_shown(call, found.findings)))
+        return json_answer(replace(found, findings=self._shown(call, found.findings)))
 
     async def post_test(self, call: Call) -> Response:
         given = await self._intake.read(call, TestIn, MAX_VERB_BYTES)
         actor = who(call, given.actor, "test")["actor"]
-        return json_answer(await self.send_test(_route(call), given.to, actor), 202)
+        return json_answer(await self.send_test(call, _route(call), given.to, actor), 202)
 
-
-def _shown(call: Call, findings: list[Finding]) -> list[Finding]:
-    """As the caller may see them: a provider may name an address."""
-    if call.let_in.sees_personal_data:
-        return findings
-    return [replace(each, detail=mask_addresses(each.detail)) for each in findings]
+    def _shown(self, call: Call, findings: list[Finding]) -> list[Finding]:
+        """As the caller may see them: a provider may name an address."""
+        ops = self._listing.ops(call)
+        return [replace(each, detail=ops.text(each.detail)) for each in findings]
 
 
 def _route(call: Call) -> str:

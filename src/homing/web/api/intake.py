@@ -14,13 +14,14 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreError
 from homing.domain.message import Attachment, Email, Invitation
 from homing.engine.intake.request import Request, SubmitOptions
+from homing.engine.ops.verbs import VERBS
 from homing.engine.route import Route
 from homing.runtime.app import Homing
 from homing.runtime.mail_route import MAIL_ROUTE
 from homing.settings.tree import LimitSettings
 from homing.web.api.schemas import (
+    VERB_BODIES,
     AcceptedOut,
-    AmendIn,
     BatchAnswer,
     BatchIn,
     BatchItem,
@@ -181,8 +182,8 @@ def _options(given: DeliveryIn, place: str = "") -> SubmitOptions:
     return {
         "source": given.source,
         "priority": given.priority,
-        "not_before_ms": given.not_before_ms,
-        "expires_at_ms": given.expires_at_ms,
+        "send_at": given.send_at,
+        "expires_at": given.expires_at,
     }
 
 
@@ -195,7 +196,9 @@ class _AmendOutline(Struct, frozen=True):
 
 
 # Where attachments are in the bodies that may have them.
-OUTLINES: dict[Any, Any] = {DeliveryIn: _Outline, AmendIn: _AmendOutline}
+OUTLINES: dict[Any, Any] = {DeliveryIn: _Outline} | {
+    VERB_BODIES[name]: _AmendOutline for name, row in VERBS.items() if row.takes("email")
+}
 
 
 def check_form(body: bytes, kind: Any, message_bytes: int) -> None:

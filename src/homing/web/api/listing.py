@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import cast, get_args
 
 from starlette.responses import Response
 
 from homing.domain.delivery import Delivery, FailedBecause
-from homing.engine.ops.inspecting import known_routes, oldest_due_ms
-from homing.engine.ops.masking import masked_attempt, masked_audit, masked_delivery
+from homing.domain.errors import InvalidRequest
+from homing.engine.ops.caller import CallerOperations
+from homing.engine.ops.delivery_filter import FILTERS, filter_from
+from homing.engine.ops.inspecting import oldest_due_ms
+from homing.engine.ops.masking import PersonalDataHidden
+from homing.engine.ops.reader import MAX_SEARCH_CHARS
 from homing.engine.ops.request_counts import count_requests
-from homing.engine.ops.views import DeliveryView, attempt_view, audit_view, delivery_view
+from homing.engine.ops.views import attempt_view, audit_view
 from homing.engine.process.counters import Span, history
 from homing.engine.process.unserved import unserved_queues
-from homing.ports import Query
 from homing.runtime.app import Homing
-from homing.web.api.filters import from_query, to_query
+from homing.web.access.seen import ops_for
 from homing.web.api.schemas import (
     AttemptsOut,
     AuditOut,
     CountersOut,
-    ErrorGroup,
-    ErrorsOut,
-    Filter,
+    FailureGroupOut,
+    FailuresOut,
     ListOut,
     RouteStats,
     SearchOut,
@@ -34,10 +38,9 @@ from homing.web.http.calls import Call, query_of
 from homing.web.http.problems import BadRequest
 from homing.web.http.reading import cursor_of, encode_cursor, limit_of
 
-LIST_FIELDS = frozenset({*Filter.__struct_fields__, "limit", "cursor"})
+LIST_FIELDS = frozenset({*FILTERS, "limit", "cursor"})
 NO_FILTERS: frozenset[str] = frozenset()
 SEARCH_FIELDS = frozenset({"q", "limit"})
-MAX_SEARCH_CHARS = 500
 COUNTER_FIELDS = frozenset({"span", "route"})
 
 
@@ -45,36 +48,36 @@ class Listing:
     def __init__(self, homing: Homing) -> None:
         self._homing = homing
 
+    def ops(self, call: Call) -> CallerOperations:
+        """As the caller may see deliveries."""
+        return ops_for(call.let_in, self._homing)
+
     async def list(self, call: Call) -> Response:
         fields = query_of(call.scope, LIST_FIELDS)
-        query = await self.query(call, from_query(fields))
-        page = await self._homing.desk.list(query, cursor_of(fields), limit_of(fields))
-        items = [self.view(call, delivery) for delivery in page.items]
+        ops = self.ops(call)
+        with named_refusals():
+            chosen = filter_from(conditions(fields))
+            page = await ops.list(chosen, cursor_of(fields), limit_of(fields))
+        items = [ops.view(delivery) for delivery in page.items]
         return json_answer(ListOut(items, encode_cursor(page.next), encode_cursor(page.previous)))
 
     async def show(self, call: Call) -> Response:
-        return json_answer(self.view(call, await self._homing.desk.show(id_of(call))))
+        ops = self.ops(call)
+        return json_answer(ops.view(await ops.show(id_of(call))))
 
     async def attempts(self, call: Call) -> Response:
-        attempts = await self._homing.desk.attempts(id_of(call))
-        views = [attempt_view(attempt) for attempt in attempts]
-        if not call.let_in.sees_personal_data:
-            views = [masked_attempt(view) for view in views]
-        return json_answer(AttemptsOut(views))
+        attempts = await self.ops(call).attempts(id_of(call))
+        return json_answer(AttemptsOut([attempt_view(attempt) for attempt in attempts]))
 
     async def audit(self, call: Call) -> Response:
-        delivery = await self._homing.desk.show(id_of(call))
-        facts = await self._homing.desk.audit(delivery.id)
-        views = [audit_view(fact) for fact in facts]
-        if not call.let_in.sees_personal_data:
-            views = [masked_audit(view) for view in views]
-        return json_answer(AuditOut(views))
+        ops = self.ops(call)
+        delivery = await ops.show(id_of(call))
+        facts = await ops.audit(delivery.id)
+        return json_answer(AuditOut([audit_view(fact) for fact in facts]))
 
     async def why(self, call: Call) -> Response:
         delivery_id = id_of(call)
-        personal = call.let_in.sees_personal_data
-        lines = await self._homing.explain(delivery_id, personal=personal)
-        return json_answer(WhyOut(delivery_id, lines))
+        return json_answer(WhyOut(delivery_id, [*await self.ops(call).explain(delivery_id)]))
 
     async def stats(self, call: Call) -> Response:
         query_of(call.scope, NO_FILTERS)
@@ -104,23 +107,22 @@ class Listing:
         if span not in (spans := get_args(Span)):
             raise BadRequest(f"must be one of {', '.join(spans)}", "span")
         chosen, route = cast(Span, span), fields.get("route")
-        await self.demand_route(route, refusal=404)
+        await self.demand_route(route, 404)
         engine = self._homing.engine
         step_ms, points = await history(engine.store, engine.clock.now_ms(), chosen, route)
         return json_answer(CountersOut(chosen, step_ms, route, points))
 
-    async def errors(self, call: Call) -> Response:
+    async def failures(self, call: Call) -> Response:
         query_of(call.scope, NO_FILTERS)
+        ops = self.ops(call)
         groups = [
-            ErrorGroup(
+            FailureGroupOut(
                 error_class=group.error_class,
                 failed_because=cast(FailedBecause, group.failed_because),
                 route=group.route,
                 count=group.count,
                 newest_delivery_id=None if group.newest is None else group.newest.id,
-                newest_error=None
-                if group.newest is None
-                else self.view(call, group.newest).last_error,
+                newest_error=None if group.newest is None else ops.view(group.newest).last_error,
                 first_seen_at_ms=group.first_seen_at_ms,
                 last_seen_at_ms=group.last_seen_at_ms,
                 trend=group.trend,
@@ -129,53 +131,50 @@ class Listing:
                 came_back_at_ms=group.came_back_at_ms,
                 came_back_delivery_id=group.came_back_delivery_id,
             )
-            for group in await self._homing.desk.errors()
+            for group in await ops.failures()
         ]
-        return json_answer(ErrorsOut(groups))
+        return json_answer(FailuresOut(groups))
 
     async def search(self, call: Call) -> Response:
         fields = query_of(call.scope, SEARCH_FIELDS)
         text = fields.get("q", "").strip()
         if not 0 < len(text) <= MAX_SEARCH_CHARS:
             raise BadRequest(f"must have 1 to {MAX_SEARCH_CHARS} characters", "q")
-        caller = call.let_in
-        if "@" in text and not caller.sees_personal_data:
-            raise BadRequest(f"role {caller.role} may not search for addresses", "q", 403)
-        personal = caller.sees_personal_data
-        found = await self._homing.search(text, limit_of(fields), personal=personal)
-        items = [self.view(call, delivery) for delivery in found.deliveries]
-        listed = {"recipient": "recipient", "key": "idempotency_key"}.get(found.matched)
-        named = None if listed is None else {listed: text}
+        ops = self.ops(call)
+        try:
+            found = await ops.search(text, limit_of(fields))
+        except PersonalDataHidden as error:
+            raise BadRequest(str(error), "q", 403) from None
+        items = [ops.view(delivery) for delivery in found.deliveries]
+        named = {str(found.matched): text} if found.matched in FILTERS else None
         return json_answer(SearchOut(found.matched, items, found.more, named))
 
-    async def demand_route(self, name: str | None, place: str = "", refusal: int = 400) -> None:
-        """Refuse one that nothing is known of: an empty answer would be to another question."""
-        engine = self._homing.engine
-        if name is None or name in engine.routes:
-            return
-        if name not in (known := await known_routes(engine)):
-            raise BadRequest(f"must be one of {', '.join(known)}", f"{place}route", refusal)
-
-    async def query(self, call: Call, given: Filter, place: str = "", refusal: int = 400) -> Query:
-        """What the filter means. Who may not see addresses may not ask for one either."""
-        if not call.let_in.sees_personal_data:
-            for name in ("recipient", "idempotency_key", "source"):
-                text: str | None = getattr(given, name)
-                if text is not None and (name == "recipient" or "@" in text):
-                    raise BadRequest("this role may not filter by address", f"{place}{name}", 403)
-        query = to_query(given, self._homing.engine.routes, place, refusal)
-        await self.demand_route(given.route, place, refusal)
-        return query
-
-    def view(self, call: Call, delivery: Delivery) -> DeliveryView:
-        """As the caller may see it."""
-        view = delivery_view(delivery, self._homing.engine.routes.get(delivery.route))
-        return view if call.let_in.sees_personal_data else masked_delivery(view)
+    async def demand_route(self, name: str | None, refusal: int = 400) -> None:
+        """Refuse a route that nothing is known of."""
+        with named_refusals(refusal=refusal):
+            await ops_for(None, self._homing).demand_route(name)
 
     def word(self, delivery: Delivery) -> str:
         """Its status."""
-        route = self._homing.engine.routes.get(delivery.route)
-        return delivery_view(delivery, route).status
+        return ops_for(None, self._homing).view(delivery).status
+
+
+def conditions(fields: Mapping[str, str]) -> dict[str, str]:
+    """Those of these fields that are conditions of a filter."""
+    return {name: fields[name] for name in FILTERS if name in fields}
+
+
+@contextlib.contextmanager
+def named_refusals(place: str = "", refusal: int = 400) -> Iterator[None]:
+    """A refusal of a condition has this status, and names the field behind `place`."""
+    try:
+        yield
+    except PersonalDataHidden as error:
+        raise BadRequest(str(error), f"{place}{error.field}", 403) from None
+    except InvalidRequest as error:
+        if error.field not in FILTERS:
+            raise
+        raise BadRequest(error.problem, f"{place}{error.field}", refusal) from None
 
 
 def id_of(call: Call) -> str:

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from homing.domain.delivery import State
+from homing.engine.ops.delivery_filter import status_words
 from homing.web.access.cookies import HOST_ONLY, SESSION
-from homing.web.api.filters import words_of
 from homing.web.api.operations import OPERATIONS, PUBLIC, EventStreamOf, Operation, Parameter
 from homing.web.api.schemas import AcceptedOut, BatchOut, BulkOut, ListOut
 from homing.web.http.answers import PHRASES
@@ -43,7 +43,7 @@ class Described(Struct, frozen=True, kw_only=True):
     """
 
     left_out: frozenset[str] = frozenset()
-    words: tuple[str, ...] = words_of(())
+    words: tuple[str, ...] = status_words({})
     needs_token: bool = True
     base: str = ""
 
@@ -66,7 +66,7 @@ def describe(service: Described = DEFAULT) -> dict[str, Any]:
     shown = {*service.words, *get_args(State)}
     for name in SHOW_STATUS & schemas.keys():
         _set_words(schemas[name]["properties"]["status"], shown)
-    _set_words(schemas["Filter"]["properties"]["status"], service.words)
+    _set_words(schemas["DeliveryFilter"]["properties"]["status"], service.words)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         described = _operation(operation, schema_of)
@@ -93,7 +93,7 @@ def describe(service: Described = DEFAULT) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "An API token (`homing token make`).",
+                    "description": "An API token (`homing token create`).",
                 },
                 "session": {
                     "type": "apiKey",

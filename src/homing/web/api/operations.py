@@ -9,15 +9,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from homing.domain.delivery import FailedBecause, State
 from homing.engine.access.tokens import Right
-from homing.engine.ops.bulk import BULK_VERBS, BulkVerb
+from homing.engine.ops.delivery_filter import FILTERS
+from homing.engine.ops.verbs import BULK, ROUTE_VERBS, VERBS, Bulk, BulkVerb, OperatorVerb
 from homing.engine.ops.views import DeliveryView
 from homing.engine.process.counters import Span
 from homing.web.api.live import LiveEvent
 from homing.web.api.schemas import (
+    VERB_BODIES,
     AcceptedOut,
-    AtMs,
     AttemptsOut,
     AuditLogOut,
     AuditOut,
@@ -30,8 +30,8 @@ from homing.web.api.schemas import (
     CountersOut,
     DeliveryIn,
     DoctorOut,
-    ErrorsOut,
     ExportOut,
+    FailuresOut,
     HealthOut,
     ListOut,
     MeOut,
@@ -49,7 +49,6 @@ from homing.web.api.schemas import (
     WhyOut,
     WorkersOut,
 )
-from homing.web.api.verbs import VERBS
 from homing.web.http.reading import DEFAULT_LIMIT, MAX_KEY_CHARS, MAX_LIMIT
 
 API = "/api/v1"
@@ -106,31 +105,13 @@ CURSOR = Parameter(
     Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
     "The `next_cursor` of the page before, or the `previous_cursor` of the one after.",
 )
-FILTERS = (
-    Parameter("recipient", str, "An address of the envelope."),
-    Parameter("status", str, "The route's own word, such as `failed`."),
-    Parameter("source", str, "Which program submitted it."),
-    Parameter("template_id", str, "The template, event type or job name."),
-    Parameter("idempotency_key", str, "The key under which it was submitted."),
-    Parameter("error_class", str, "The class of its last failure."),
-    Parameter("failed_because", FailedBecause, "Why it is a dead letter."),
-    Parameter("state", State, "The state of the engine, which each route has its own words for."),
-    Parameter("route", str, "The route."),
-    Parameter("from_created_at_ms", AtMs, "Created at this time or later."),
-    Parameter("to_created_at_ms", AtMs, "Created before this time."),
-    LIMIT,
-    CURSOR,
-)
+CONDITIONS = tuple(Parameter(each.name, each.kind, each.about) for each in FILTERS.values())
 EXAMPLE: dict[str, Any] = {
     "to": ["ann@example.org"],
     "subject": "Booked",
     "text": "See you on Monday",
 }
 WHO: dict[str, Any] = {"actor": "ann", "reason": "the mailbox exists now"}
-EXAMPLES: dict[str, dict[str, Any]] = {
-    "confirm": {"evidence": "seen in the inbox"},
-    "amend": {"email": EXAMPLE},
-}
 BODY_REFUSALS = (400, 408, 413, 415, 422)
 
 
@@ -140,27 +121,19 @@ def _reading(name: str, path: str, about: str, gives: Any, **more: Any) -> Opera
     )
 
 
-def _verb(name: str, takes: Any) -> Operation:
+def _verb(row: OperatorVerb) -> Operation:
+    examples = {each.name: each.example for each in row.arguments if each.example is not None}
     return Operation(
-        name=name,
+        name=row.name,
         method="POST",
-        path=f"{API}/deliveries/{{delivery_id}}/{name}",
-        right="operate",
-        about=VERBS_SAY[name],
-        takes=takes,
-        example=WHO | EXAMPLES.get(name, {}),
-        gives={201 if name == "resend" else 200: DeliveryView},
+        path=f"{API}/deliveries/{{delivery_id}}/{row.name}",
+        right=row.right,
+        about=f"{row.about} {row.more}".strip(),
+        takes=VERB_BODIES[row.name],
+        example=WHO | examples,
+        gives={201 if row.makes_a_new_one else 200: DeliveryView},
         refuses=(*BODY_REFUSALS, 404, 409),
     )
-
-
-# Each bulk verb: where its actions are, and what it does.
-BULK: dict[BulkVerb, tuple[str, str]] = {
-    "replay": ("replays", "Replay dead letters by filter; it stops when the same error returns."),
-    "dismiss": ("dismissals", "Close dead letters by filter; they can be restored."),
-    "cancel": ("cancellations", "Stop deliveries that have not been sent, by filter."),
-    "restore": ("restorations", "Open dismissed and cancelled deliveries again, by filter."),
-}
 
 
 # What a type cannot say: one of the two must be given.
@@ -172,16 +145,15 @@ FILTER_OR_ALL: dict[str, Any] = {
 }
 
 
-def _bulk(verb: BulkVerb) -> tuple[Operation, ...]:
-    noun, about = BULK[verb]
-    path = f"{API}/{noun}"
+def _bulk(verb: BulkVerb, bulk: Bulk) -> tuple[Operation, ...]:
+    path, right = f"{API}/{bulk.path}", VERBS[verb].right
     return (
         Operation(
             name=f"{verb}_many",
             method="POST",
             path=path,
-            right="operate",
-            about=about,
+            right=right,
+            about=bulk.about,
             takes=Annotated[BulkIn, Meta(extra_json_schema=FILTER_OR_ALL)],
             example={**WHO, "filter": {"source": "shop"}, "dry_run": True},
             gives={202: BulkOut, 200: BulkOut},
@@ -194,7 +166,7 @@ def _bulk(verb: BulkVerb) -> tuple[Operation, ...]:
             name=f"stop_{verb}_many",
             method="POST",
             path=f"{path}/{{bulk_id}}/stop",
-            right="operate",
+            right=right,
             about="Stop it before its next delivery; what is done stays.",
             takes=VerbIn,
             example=WHO,
@@ -203,18 +175,6 @@ def _bulk(verb: BulkVerb) -> tuple[Operation, ...]:
         ),
     )
 
-
-VERBS_SAY = {
-    "replay": "Try again from the failed stage, with a new budget.",
-    "restart": "Try again from the first stage; the results of finished stages are dropped.",
-    "dismiss": "Close a dead letter; it can be restored.",
-    "restore": "Undo a dismissal.",
-    "resend": "Deliver a second time on purpose, as a new delivery.",
-    "cancel": "Stop one that has not been sent.",
-    "confirm": "Record that an uncertain delivery was accepted; the evidence is stored.",
-    "annotate": "Write a note into the audit.",
-    "amend": "Replace its e-mail by a corrected one; the old one is kept.",
-}
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -245,7 +205,7 @@ OPERATIONS: tuple[Operation, ...] = (
         f"{API}/deliveries",
         "Deliveries, newest first.",
         ListOut,
-        query=FILTERS,
+        query=(*CONDITIONS, LIMIT, CURSOR),
         refuses=(400,),
     ),
     _reading(
@@ -279,24 +239,21 @@ OPERATIONS: tuple[Operation, ...] = (
         WhyOut,
         refuses=(404,),
     ),
-    *(_verb(name, takes) for name, takes in VERBS.items()),
-    *(operation for verb in BULK_VERBS for operation in _bulk(verb)),
+    *(_verb(row) for row in VERBS.values()),
+    *(operation for verb, bulk in BULK.items() for operation in _bulk(verb, bulk)),
     *(
         Operation(
-            name=name,
+            name=row.name,
             method="POST",
-            path=f"{API}/routes/{{route}}/{name}",
-            right="operate",
-            about=about,
+            path=f"{API}/routes/{{route}}/{row.name}",
+            right=row.right,
+            about=row.about,
             takes=VerbIn,
             example=WHO,
             gives={200: PausedOut},
             refuses=(*BODY_REFUSALS, 404),
         )
-        for name, about in (
-            ("pause", "Stop a route: none of its deliveries is tried until it is resumed."),
-            ("resume", "Start a paused route again."),
-        )
+        for row in ROUTE_VERBS.values()
     ),
     Operation(
         name="check_provider",
@@ -360,11 +317,13 @@ OPERATIONS: tuple[Operation, ...] = (
         ("text/csv", ExportOut),
         query=(
             Parameter("format", Literal["csv", "json"], "`csv` if not given."),
-            *(each for each in FILTERS if each.name not in ("limit", "cursor")),
+            *CONDITIONS,
         ),
         refuses=(400,),
     ),
-    _reading("errors", f"{API}/errors", "Dead letters by error class.", ErrorsOut, refuses=(400,)),
+    _reading(
+        "failures", f"{API}/failures", "Dead letters by error class.", FailuresOut, refuses=(400,)
+    ),
     _reading(
         "events",
         f"{API}/events",

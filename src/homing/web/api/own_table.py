@@ -1,4 +1,4 @@
-"""The web table of an assembly: its endpoints as endpoints of the application."""
+"""The web table of a plugin: its endpoints as endpoints of the application."""
 
 from __future__ import annotations
 

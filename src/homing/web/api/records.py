@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from homing.domain.delivery import Fact
 from homing.domain.errors import NotFound
-from homing.engine.ops.desk_writer import AUDIT
-from homing.engine.ops.masking import masked_audit
+from homing.engine.ops.reader import AUDIT
 from homing.engine.ops.views import audit_view
 from homing.runtime.app import Homing
+from homing.web.access.seen import ops_for
 from homing.web.api.listing import id_of
 from homing.web.api.schemas import AuditEntry, AuditLogOut, ContentOut, ContentPart
 from homing.web.http.answers import json_answer
@@ -31,10 +31,7 @@ class Records:
 
     async def content(self, call: Call) -> Response:
         query_of(call.scope, NO_FIELDS)
-        caller = call.let_in
-        if not caller.sees_personal_data:
-            raise BadRequest(f"role {caller.role} may not see contents", status=403)
-        found = await self._homing.store.content(id_of(call))
+        found = await ops_for(call.let_in, self._homing).content(id_of(call))
         if found is None:
             raise NotFound("no such delivery")
         return json_answer(
@@ -48,9 +45,8 @@ class Records:
         fields = query_of(call.scope, LOG_FIELDS)
         limit = limit_of(fields)
         after = _decoded(fields["cursor"]) if "cursor" in fields else None
-        facts = await self._homing.desk.audit_log(after, limit + 1)
-        personal = call.let_in.sees_personal_data
-        items = [_entry(fact, personal=personal) for fact in facts[:limit]]
+        facts = await ops_for(call.let_in, self._homing).audit_log(after, limit + 1)
+        items = [_entry(fact) for fact in facts[:limit]]
         return json_answer(
             AuditLogOut(items, _encoded(facts[limit - 1]) if len(facts) > limit else None)
         )
@@ -63,8 +59,8 @@ def _part(data: bytes) -> ContentPart:
         return ContentPart(base64=data)
 
 
-def _entry(fact: Fact, *, personal: bool) -> AuditEntry:
-    view = audit_view(fact) if personal else masked_audit(audit_view(fact))
+def _entry(fact: Fact) -> AuditEntry:
+    view = audit_view(fact)
     subject = fact.key.rpartition("/")[0]
     return AuditEntry(
         subject=subject, at_ms=view.at_ms, verb=view.verb, actor=view.actor, reason=view.reason

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, defstruct, field
 
-from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause, State
+from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause
 from homing.engine.access.passwords import MAX_CHARS
 from homing.engine.access.tokens import Right, Role
 from homing.engine.access.users import MAX_NAME_CHARS, PersonRole
-from homing.engine.ops.bulk import BulkVerb
-from homing.engine.ops.error_groups import Trend
+from homing.engine.ops.delivery_filter import DeliveryFilter
+from homing.engine.ops.failure_groups import Trend
 from homing.engine.ops.inspecting import WorkerView
 from homing.engine.ops.search import Matched
+from homing.engine.ops.verbs import VERBS, Argument, BulkVerb, OperatorVerb
 from homing.engine.ops.views import AttemptView, AuditView, DeliveryView
 from homing.engine.process.counters import Point, Span
 from homing.ports import Finding
@@ -23,6 +25,7 @@ MAX_TEXT_CHARS = 2000
 MAX_WORD_CHARS = 200
 MAX_BATCH = 1000
 
+Time: TypeAlias = Annotated[datetime, Meta(tz=True, description="RFC 3339, with a time zone")]
 AtMs: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_MS, description="Unix time in milliseconds")]
 # Patterns show callers what `check_label` and `check_line` refuse; those give clearer messages.
 _CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
@@ -88,8 +91,8 @@ class DeliveryIn(EmailIn, frozen=True, forbid_unknown_fields=True, rename={"send
     route: str | None = None
     source: Source = ""
     priority: Annotated[int, Meta(ge=1, le=4, description="1 goes first")] = DEFAULT_PRIORITY
-    not_before_ms: AtMs | None = None
-    expires_at_ms: AtMs | None = None
+    send_at: Time | None = None
+    expires_at: Time | None = None
 
 
 class BatchItem(
@@ -171,44 +174,36 @@ class VerbIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     reason: Text
 
 
-class CycleVerbIn(VerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """With the `cycle` that the operator saw, a late click changes nothing."""
-
-    cycle: Annotated[int, Meta(ge=1, le=MAX_MS)] | None = None
+_ARGUMENT_TYPES: dict[str, Any] = {"text": Text, "email": EmailIn}
 
 
-class ReplayIn(CycleVerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`generation` hands it to the workers of another deployment."""
-
-    generation: Annotated[int, Meta(ge=0, le=MAX_MS)] | None = None
-
-
-class ConfirmIn(VerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How it is known that an uncertain one arrived."""
-
-    evidence: Text
+def _argument_type(argument: Argument) -> Any:
+    kind = _ARGUMENT_TYPES.get(argument.kind, Annotated[int, Meta(ge=argument.least, le=MAX_MS)])
+    kind = Annotated[kind, Meta(description=argument.about)]
+    return kind if argument.required else kind | None
 
 
-class AmendIn(VerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A corrected e-mail in place of the old one, which is kept."""
+def _verb_in(row: OperatorVerb) -> type[VerbIn]:
+    """The body that a verb takes: who, why, and its arguments."""
+    if not row.arguments:
+        return VerbIn
+    fields = [
+        (each.name, _argument_type(each), *(() if each.required else (None,)))
+        for each in row.arguments
+    ]
+    body = defstruct(
+        f"{row.name.capitalize()}In",
+        fields,
+        bases=(VerbIn,),
+        namespace={"__doc__": row.about},
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+    )
+    return cast(type[VerbIn], body)
 
-    email: EmailIn
 
-
-class Filter(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which deliveries; all conditions hold together. Times are from (included) and to (not)."""
-
-    recipient: Recipient | None = None
-    status: Word | None = None
-    source: Word | None = None
-    template_id: Word | None = None
-    idempotency_key: Key | None = None
-    error_class: Word | None = None
-    failed_because: FailedBecause | None = None
-    state: State | None = None
-    route: Word | None = None
-    from_created_at_ms: AtMs | None = None
-    to_created_at_ms: AtMs | None = None
+VERB_BODIES: dict[str, type[VerbIn]] = {name: _verb_in(row) for name, row in VERBS.items()}
 
 
 class BulkIn(
@@ -216,13 +211,13 @@ class BulkIn(
 ):
     """A verb on all that the filter chooses; without a filter `all` must be true.
 
-    Dead letters that are `uncertain` may have arrived: they are chosen only by a filter with
-    `failed_because`.
+    Dead letters that are `uncertain` may have arrived: they are chosen only by a filter with this
+    `reason`.
     """
 
     actor: Actor | None = None
     reason: Text
-    filter: Filter | None = None
+    filter: DeliveryFilter | None = None
     everything: bool = False
     dry_run: bool = False
     per_second: Annotated[float, Meta(ge=0.001, le=1000)] | None = None
@@ -288,7 +283,7 @@ class ContentOut(Struct, frozen=True):
     results: dict[str, ContentPart]
 
 
-class ErrorGroup(Struct, frozen=True, kw_only=True):
+class FailureGroupOut(Struct, frozen=True, kw_only=True):
     """Dead letters that failed in the same way. The trend compares the last hour with the hour
     before; it came back if one that was replayed has failed again like this."""
 
@@ -307,10 +302,10 @@ class ErrorGroup(Struct, frozen=True, kw_only=True):
     came_back_delivery_id: str | None
 
 
-class ErrorsOut(Struct, frozen=True):
+class FailuresOut(Struct, frozen=True):
     """Dead letters by their error class, the 50 most frequent, the largest group first."""
 
-    items: list[ErrorGroup]
+    items: list[FailureGroupOut]
 
 
 class SearchOut(Struct, frozen=True):
@@ -408,7 +403,7 @@ class PausedOut(Struct, frozen=True):
 
 
 class SignInIn(Struct, frozen=True, forbid_unknown_fields=True):
-    """A person of `homing user add`."""
+    """A person of `homing user create`."""
 
     name: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
     password: Annotated[str, Meta(min_length=1, max_length=MAX_CHARS)]

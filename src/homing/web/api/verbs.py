@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from starlette.responses import Response
 
 from homing.content.characters import check_label
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
+from homing.engine.ops.verbs import VERBS, Verb
 from homing.engine.process.pausing import KNOWN_WITHIN_S
 from homing.runtime.app import Homing
 from homing.web.api.intake import Intake, email_of, takes_emails
 from homing.web.api.listing import Listing, id_of
-from homing.web.api.schemas import (
-    AmendIn,
-    ConfirmIn,
-    CycleVerbIn,
-    PausedOut,
-    ReplayIn,
-    VerbIn,
-)
+from homing.web.api.schemas import VERB_BODIES, PausedOut, VerbIn
 from homing.web.http.answers import json_answer
 from homing.web.http.calls import Call, Endpoint
 from homing.web.http.problems import BadRequest
 
 MAX_VERB_BYTES = 32_768
-# What each verb takes. Those that change a dead letter can be pinned to the cycle that was seen.
-VERBS: dict[str, type[VerbIn]] = {
-    "replay": ReplayIn,
-    "restart": CycleVerbIn,
-    "dismiss": CycleVerbIn,
-    "restore": VerbIn,
-    "resend": VerbIn,
-    "cancel": VerbIn,
-    "confirm": ConfirmIn,
-    "annotate": VerbIn,
-    "amend": AmendIn,
-}
 
 
 class Signed(TypedDict):
@@ -53,48 +35,42 @@ class Verbs:
         self._listing = listing
         self._intake = intake
 
-    def endpoint(self, verb: str) -> Endpoint:
+    def endpoint(self, verb: Verb) -> Endpoint:
         """POST …/{verb}: 409 when the state or the route does not allow it."""
-        takes = VERBS[verb]
-        limit_bytes = self._intake.limit_bytes if takes is AmendIn else MAX_VERB_BYTES
+        row, takes = VERBS[verb], VERB_BODIES[verb]
+        limit_bytes = self._intake.limit_bytes if row.takes("email") else MAX_VERB_BYTES
 
         async def act(call: Call) -> Response:
             given = await self._intake.read(call, takes, limit_bytes)
             done = await self.use(call, verb, id_of(call), given)
-            return json_answer(self._listing.view(call, done), 201 if verb == "resend" else 200)
+            return json_answer(
+                self._listing.ops(call).view(done), 201 if row.makes_a_new_one else 200
+            )
 
         return act
 
-    async def use(self, call: Call, verb: str, delivery_id: str, given: VerbIn) -> Delivery:
-        """The verb on one delivery; it is returned as it is afterwards."""
+    async def use(self, call: Call, verb: Verb, delivery_id: str, given: VerbIn) -> Delivery:
+        """Use the verb on one delivery. Returns the delivery after it, or the new one."""
         signed = who(call, given.actor, given.reason)
-        desk = self._homing.desk
-        more: dict[str, Any] = {}
-        if isinstance(given, CycleVerbIn):
-            more["cycle"] = given.cycle
-        if isinstance(given, ReplayIn):
-            more["generation"] = given.generation
-        if isinstance(given, ConfirmIn):
-            check_label(given.evidence, "evidence")
-            more["evidence"] = given.evidence
-        if verb == "annotate":
-            await desk.annotate(delivery_id, actor=signed["actor"], note=signed["reason"])
-            return await desk.show(delivery_id)
-        if isinstance(given, AmendIn):
-            return await self._amended(delivery_id, given, signed)
-        done: Delivery = await getattr(desk, verb)(delivery_id, **signed, **more)
-        return done
+        arguments = {each.name: getattr(given, each.name) for each in VERBS[verb].arguments}
+        for each in VERBS[verb].arguments:
+            if each.kind == "text" and arguments[each.name] is not None:
+                check_label(arguments[each.name], each.name)
+            elif each.kind == "email":
+                await self._demand_emails(call, delivery_id)
+                arguments[each.name] = email_of(arguments[each.name])
+        try:
+            return await self._listing.ops(call).use(verb, delivery_id, **signed, **arguments)
+        except InvalidRequest as error:
+            if VERBS[verb].takes("email"):
+                raise type(error)(f"email.{error.field}", error.problem) from error
+            raise
 
-    async def _amended(self, delivery_id: str, given: AmendIn, signed: Signed) -> Delivery:
-        """With the corrected e-mail, checked and frozen as if it were new."""
-        desk = self._homing.desk
-        route = self._homing.engine.routes.get((await desk.show(delivery_id)).route)
+    async def _demand_emails(self, call: Call, delivery_id: str) -> None:
+        delivery = await self._listing.ops(call).show(delivery_id)
+        route = self._homing.engine.routes.get(delivery.route)
         if route is None or not takes_emails(route):
             raise BadRequest("its route takes no e-mails", "email", 409)
-        try:
-            return await desk.amend(delivery_id, email_of(given.email), **signed)
-        except InvalidRequest as error:
-            raise type(error)(f"email.{error.field}", error.problem) from error
 
     async def pause(self, call: Call) -> Response:
         return await self._set_paused(call, paused=True)
@@ -110,13 +86,13 @@ class Verbs:
     async def set_paused(self, call: Call, route: str, given: VerbIn, *, paused: bool) -> PausedOut:
         """Stop a route, or start it again."""
         signed = who(call, given.actor, given.reason)
-        await self._listing.demand_route(route, refusal=404)
-        desk = self._homing.desk
+        await self._listing.demand_route(route, 404)
+        ops = self._listing.ops(call)
         under_way = 0
         if paused:
-            under_way = await desk.pause(route, **signed)
+            under_way = await ops.pause(route, **signed)
         else:
-            await desk.resume(route, **signed)
+            await ops.resume(route, **signed)
         return PausedOut(route, paused, KNOWN_WITHIN_S, under_way)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -15,34 +15,17 @@ from starlette.responses import Response
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotAllowed, NotFound
 from homing.engine.ops.bounded import COUNT_UP_TO
-from homing.engine.ops.bulk import BULK_VERBS, BulkVerb
-from homing.runtime.app import Homing
-from homing.web.api.bulk import REPLAYS_PER_SECOND, Bulk
-from homing.web.api.filters import from_query
-from homing.web.api.listing import Listing
-from homing.web.api.schemas import BulkIn, Filter
-from homing.web.api.verbs import VERBS, Verbs
-from homing.web.console.deliveries import FILTERS, PAGE, Deliveries, Row
+from homing.engine.ops.delivery_filter import FILTERS, DeliveryFilter, filter_from
+from homing.engine.ops.verbs import BULK, BULK_VERBS, VERBS, BulkVerb
+from homing.web.api.bulk import Bulk
+from homing.web.api.listing import Listing, conditions, named_refusals
+from homing.web.api.schemas import VERB_BODIES, BulkIn
+from homing.web.api.verbs import Verbs
+from homing.web.console.deliveries import PAGE, Deliveries, Row
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Form, Page, Visit
 from homing.web.http.calls import pairs_of, parsed
 from homing.web.http.problems import BadRequest
-
-SAYS = {
-    "replay": "Each is tried again from its failed stage, with a new budget. It stops by itself"
-    " if the same error comes back.",
-    "dismiss": "Each is closed and not tried again. It can be restored.",
-    "cancel": "Each is withdrawn before it is sent. It can be restored.",
-    "restore": "Each is opened again, whoever closed it: dismissed ones become dead letters and"
-    " send nothing, cancelled ones are due when they were.",
-}
-PAST = {
-    "replay": "replayed",
-    "dismiss": "dismissed",
-    "cancel": "cancelled",
-    "restore": "restored",
-}
-
 
 # How many of those that match are named before the act.
 SHOWN = 20
@@ -63,14 +46,12 @@ class Expected(Struct, frozen=True):
 class BulkPages:
     def __init__(
         self,
-        homing: Homing,
         listing: Listing,
         verbs: Verbs,
         bulk: Bulk,
         deliveries: Deliveries,
         rendering: Rendering,
     ) -> None:
-        self._homing = homing
         self._listing = listing
         self._verbs = verbs
         self._bulk = bulk
@@ -90,13 +71,13 @@ class BulkPages:
         """What the verb would do; nothing is changed."""
         fields, ids = _asked(visit)
         verb = _verb(fields)
-        given = {name: fields[name] for name in FILTERS if name in fields}
+        given = conditions(fields)
         if "matching" not in fields:
             if not ids:
                 raise BadRequest("choose deliveries first, or all that match", "id", 422)
             return await self._preview_chosen(visit, verb, ids, given)
         wish = _wish(visit.person, "dry run", given, dry_run=True)
-        tried = await self._bulk.use(visit.call, cast(BulkVerb, verb), wish, bounded=True)
+        tried = await self._bulk.use(visit.call, verb, wish, bounded=True)
         becomes = Counter(each.becomes or "refused" for each in tried.preview)
         shown = [each.delivery_id for each in tried.preview[:SHOWN]]
         return self._rendering.page(
@@ -104,27 +85,32 @@ class BulkPages:
             "bulk_preview.html",
             place="deliveries",
             verb=verb,
-            says=SAYS[verb],
+            effect=BULK[verb].effect,
+            past=BULK[verb].past,
             filter=given,
             back=urlencode(given),
             tried=tried,
             most=COUNT_UP_TO,
-            rows=await self._deliveries.rows(visit, await self._found(shown)),
+            rows=await self._deliveries.rows(visit, await visit.ops.show_many(shown)),
             becomes=becomes.most_common(),
             expected=[],
-            per_second=REPLAYS_PER_SECOND if verb == "replay" else None,
+            per_second=BULK[verb].per_second,
         )
 
     async def _preview_chosen(
-        self, visit: Visit, verb: str, ids: Sequence[str], given: Mapping[str, str]
+        self, visit: Visit, verb: BulkVerb, ids: Sequence[str], given: Mapping[str, str]
     ) -> Response:
-        expected = [await self._expected(visit, verb, each) for each in await self._found(ids)]
+        expected = [
+            await self._expected(visit, verb, each)
+            for each in await visit.ops.show_many(ids[:PAGE])
+        ]
         return self._rendering.page(
             visit,
             "bulk_preview.html",
             place="deliveries",
             verb=verb,
-            says=SAYS[verb],
+            effect=BULK[verb].effect,
+            past=BULK[verb].past,
             filter=given,
             back=urlencode(given),
             tried=None,
@@ -134,15 +120,12 @@ class BulkPages:
             per_second=None,
         )
 
-    async def _found(self, ids: Sequence[str]) -> list[Delivery]:
-        return [each for each in await self._homing.store.get_many(ids[:PAGE]) if each is not None]
-
-    async def _expected(self, visit: Visit, verb: str, delivery: Delivery) -> Expected:
+    async def _expected(self, visit: Visit, verb: BulkVerb, delivery: Delivery) -> Expected:
         [row] = await self._deliveries.rows(visit, [delivery])
         becomes: str | None = None
         refused: str | None = None
         try:
-            after = self._homing.desk.predict(cast(BulkVerb, verb), delivery)
+            after = visit.ops.predict(verb, delivery)
             becomes = self._listing.word(after)
         except (NotAllowed, NotFound) as error:
             refused = str(error)
@@ -151,25 +134,25 @@ class BulkPages:
     async def start(self, visit: Visit) -> Response:
         form = await visit.form()
         verb = _verb({"verb": form.get("verb")})
-        given = {name: value for name, value in form.given().items() if name in FILTERS}
+        given = conditions(form.given())
         back = urlencode(given)
         if form.every("id"):
             return await self._use_on_chosen(visit, verb, form, back)
         wish = _wish(
             visit.person, form.get("reason").strip(), given, per_second=form.get("per_second")
         )
-        started = await self._bulk.use(visit.call, cast(BulkVerb, verb), wish)
+        started = await self._bulk.use(visit.call, verb, wish)
         return visit.see("bulk", started.bulk_id or "", back=back)
 
-    async def _use_on_chosen(self, visit: Visit, verb: str, form: Form, back: str) -> Response:
+    async def _use_on_chosen(self, visit: Visit, verb: BulkVerb, form: Form, back: str) -> Response:
         """One after the other, each as it was seen: what others have changed since is left out."""
         done, refused = [], []
         cycles = form.every("cycle")
         for number, delivery_id in enumerate(form.every("id")[:PAGE]):
             body: dict[str, Any] = {"actor": visit.person, "reason": form.get("reason").strip()}
-            if "cycle" in VERBS[verb].__struct_fields__ and number < len(cycles):
+            if VERBS[verb].takes("cycle") and number < len(cycles):
                 body["cycle"] = cycles[number]
-            given = _convert(body, VERBS[verb])
+            given = _convert(body, VERB_BODIES[verb])
             try:
                 await self._verbs.use(visit.call, verb, delivery_id, given)
                 done.append(delivery_id)
@@ -188,32 +171,33 @@ class BulkPages:
             "bulk_chosen.html",
             place="deliveries",
             verb=verb,
-            past=PAST[verb],
-            rows=await self._deliveries.rows(visit, await self._found(ids)),
+            past=BULK[verb].past,
+            rows=await self._deliveries.rows(visit, await visit.ops.show_many(ids[:PAGE])),
             refused=int(refused) if _FEW.fullmatch(refused) else 0,
             back=urlencode(before),
             filter=before,
-            can_undo=verb in ("dismiss", "cancel"),
+            undone_by=VERBS[verb].undone_by,
         )
 
     async def progress(self, visit: Visit) -> Response:
         fields, _ = _asked(visit)
         before = _filter_before(fields)
-        progress = await self._homing.bulk.show(visit.param("bulk_id"))
+        progress = await visit.bulk.show(visit.param("bulk_id"))
         return self._rendering.page(
             visit,
             "bulk_progress.html",
             place="deliveries",
             progress=progress,
-            past=PAST[progress.verb],
+            past=BULK[progress.verb].past,
             back=urlencode(before),
+            undone_by=VERBS[progress.verb].undone_by,
             undo=_undo(before),
         )
 
     async def stop(self, visit: Visit) -> Response:
         form = await visit.form()
         bulk_id = visit.param("bulk_id")
-        await self._homing.bulk.stop(bulk_id, actor=visit.person, reason="stopped in the console")
+        await visit.bulk.stop(bulk_id, actor=visit.person, reason="stopped in the console")
         return visit.see("bulk", bulk_id, back=form.get("back"))
 
 
@@ -234,18 +218,16 @@ def _undo(before: Mapping[str, str]) -> dict[str, str]:
     """The dismissed ones among what the filter chose; the words for why it failed are no more
     those of a delivery that was dismissed."""
     kept = {
-        name: value
-        for name, value in before.items()
-        if name not in ("state", "status", "failed_because")
+        name: value for name, value in before.items() if name not in ("state", "status", "reason")
     }
     return {**kept, "state": "dismissed"}
 
 
-def _verb(fields: Mapping[str, str]) -> str:
-    verb = fields.get("verb", "")
-    if verb not in BULK_VERBS:
-        raise BadRequest(f"must be one of {', '.join(BULK_VERBS)}", "verb", 422)
-    return verb
+def _verb(fields: Mapping[str, str]) -> BulkVerb:
+    for verb in BULK_VERBS:
+        if verb == fields.get("verb"):
+            return verb
+    raise BadRequest(f"must be one of {', '.join(BULK_VERBS)}", "verb", 422)
 
 
 def _wish(
@@ -257,13 +239,14 @@ def _wish(
     per_second: str = "",
 ) -> BulkIn:
     body: dict[str, Any] = {"actor": person, "reason": reason, "dry_run": dry_run}
-    conditions = from_query(given)
-    if conditions == Filter():
+    with named_refusals():
+        chosen = filter_from(given)
+    if chosen == DeliveryFilter():
         body["all"] = True
     if per_second:
         body["per_second"] = per_second
     wish: BulkIn = _convert(body, BulkIn)
-    return wish if wish.everything else msgspec.structs.replace(wish, filter=conditions)
+    return wish if wish.everything else msgspec.structs.replace(wish, filter=chosen)
 
 
 def _convert(body: Mapping[str, Any], kind: Any) -> Any:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import get_args
+from datetime import datetime
 
 from msgspec import Struct
 from starlette.responses import Response
 
-from homing.domain.delivery import Delivery, FailedBecause
+from homing.domain.delivery import Delivery
+from homing.engine.ops.delivery_filter import FILTERS, filter_from, status_words
 from homing.engine.ops.request_counts import count_requests
+from homing.engine.ops.verbs import BULK_VERBS, VERBS, OperatorVerb
 from homing.engine.ops.views import DeliveryView
 from homing.ports import Cursor
 from homing.ports import Page as StorePage
 from homing.runtime.app import Homing
 from homing.web.api.exporting import Export
-from homing.web.api.filters import from_query, words_of
-from homing.web.api.listing import Listing
-from homing.web.api.schemas import Filter
+from homing.web.api.listing import Listing, conditions, named_refusals
 from homing.web.console import words
 from homing.web.console.rendering import Rendering
 from homing.web.console.summaries import Summaries
@@ -25,23 +25,9 @@ from homing.web.console.visits import Page, Visit
 from homing.web.http.reading import cursor_of, encode_cursor
 
 PAGE = 50
-FILTERS = Filter.__struct_fields__
 FIELDS = frozenset({*FILTERS, "cursor", "did", "count"})
 # The order in which states are offered.
 STATES = ("failed", "pending", "in_flight", "waiting", "delivered", "suppressed", "dismissed")
-NAMES = {
-    "recipient": "Recipient",
-    "status": "Status",
-    "source": "Source",
-    "template_id": "Template, event or job",
-    "idempotency_key": "Key",
-    "error_class": "Error",
-    "failed_because": "Failed because",
-    "state": "State",
-    "route": "Route",
-    "from_created_at_ms": "Created from",
-    "to_created_at_ms": "Created before",
-}
 
 
 class Row(Struct, frozen=True):
@@ -76,10 +62,9 @@ class Choice(Struct, frozen=True):
 class Deliveries:
     def __init__(self, homing: Homing, listing: Listing, rendering: Rendering) -> None:
         self._homing = homing
-        self._listing = listing
         self._rendering = rendering
-        self._summaries = Summaries(homing.store)
-        self._export = Export(homing, listing)
+        self._summaries = Summaries()
+        self._export = Export(listing)
 
     def pages(self) -> Iterable[Page]:
         return (
@@ -88,16 +73,13 @@ class Deliveries:
         )
 
     async def rows(self, visit: Visit, deliveries: Iterable[Delivery]) -> list[Row]:
-        """As the visitor may see them: a subject is content."""
+        """As the visitor may see them."""
         found = list(deliveries)
-        if visit.sees_personal_data:
-            what = await self._summaries.of(found)
-        else:
-            what = {each.id: each.topic or f"{each.route}, {each.id[-6:]}" for each in found}
+        what = await self._summaries.of(visit.ops, found)
         is_paused = self._homing.engine.pausing.is_paused
         return [
             Row(
-                self._listing.view(visit.call, each),
+                visit.ops.view(each),
                 what[each.id],
                 words.color(each.state),
                 held=each.state == "pending" and is_paused(each.route),
@@ -111,11 +93,11 @@ class Deliveries:
 
     async def list(self, visit: Visit) -> Response:
         fields = visit.query(FIELDS)
-        given = {name: fields[name] for name in FILTERS if name in fields}
+        given = conditions(fields)
         routes = self._homing.engine.routes
-        query = await self._listing.query(visit.call, from_query(given))
         cursor = cursor_of(fields)
-        page = await self._homing.desk.list(query, cursor, PAGE, bounded=True)
+        with named_refusals():
+            page = await visit.ops.list(filter_from(given), cursor, PAGE, bounded=True)
         return self._rendering.page(
             visit,
             "deliveries.html",
@@ -127,10 +109,9 @@ class Deliveries:
             filter=given,
             chips=[_chip(name, given) for name in given if name != "state"],
             choices=await self._choices(given),
-            routes=sorted(routes),
-            words=words_of(routes.values()),
-            reasons=get_args(FailedBecause),
-            names=NAMES,
+            filters=FILTERS.values(),
+            choices_of={"route": sorted(routes), "status": status_words(routes)},
+            bulk_verbs=bulk_verbs(given.get("state")),
             did=fields.get("did"),
             count=fields.get("count", ""),
         )
@@ -155,6 +136,16 @@ class Deliveries:
         return choices
 
 
+def bulk_verbs(state: str | None) -> list[OperatorVerb]:
+    """Those that a list of this state offers; one that undoes others needs its state chosen."""
+    undoing = {row.undone_by for row in VERBS.values()}
+    return [
+        VERBS[verb]
+        for verb in BULK_VERBS
+        if state in VERBS[verb].sources or (state is None and verb not in undoing)
+    ]
+
+
 def looked_to_ms(page: StorePage, cursor: Cursor | None) -> int | None:
     """How far a page has looked that ended before it was full; None: it is whole."""
     edge = page.previous if cursor is not None and cursor.newer else page.next
@@ -167,6 +158,6 @@ def _total(counts: Mapping[str, int] | None) -> int | None:
 
 def _chip(name: str, given: Mapping[str, str]) -> Chip:
     without = {other: value for other, value in given.items() if other != name}
-    value = given[name]
-    at_ms = int(float(value)) if name.endswith("_ms") else None
-    return Chip(NAMES[name], value, without, at_ms)
+    field, value = FILTERS[name], given[name]
+    at_ms = round(datetime.fromisoformat(value).timestamp() * 1000) if field.is_time else None
+    return Chip(field.label, value, without, at_ms)

@@ -13,14 +13,14 @@ from starlette.responses import Response
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
 from homing.domain.message import Email
-from homing.engine.ops.masking import masked_attempt, masked_audit
+from homing.engine.ops.verbs import VERBS, Verb
 from homing.engine.ops.views import attempt_view, audit_view
 from homing.ports import Query
 from homing.runtime.app import Homing
 from homing.web.api.listing import Listing
-from homing.web.api.schemas import AmendIn, VerbIn
-from homing.web.api.verbs import VERBS, Verbs
-from homing.web.console.actions import ACTIONS, offered
+from homing.web.api.schemas import VERB_BODIES, VerbIn
+from homing.web.api.verbs import Verbs
+from homing.web.console.actions import offered
 from homing.web.console.deliveries import Deliveries, Row
 from homing.web.console.payloads import (
     MAX_SHOWN_CHARS,
@@ -80,17 +80,12 @@ class DeliveryPage:
 
     async def show(self, visit: Visit) -> Response:
         fields = visit.query(FIELDS)
-        desk = self._homing.desk
-        delivery = await desk.show(visit.param("delivery_id"))
+        ops = visit.ops
+        delivery = await ops.show(visit.param("delivery_id"))
         route = self._homing.engine.routes.get(delivery.route)
-        content = None
-        attempts = [attempt_view(each) for each in await desk.attempts(delivery.id)]
-        audit = [audit_view(fact) for fact in await desk.audit(delivery.id)]
-        if visit.sees_personal_data:
-            content = await self._homing.store.content(delivery.id)
-        else:
-            attempts = [masked_attempt(each) for each in attempts]
-            audit = [masked_audit(each) for each in audit]
+        attempts = [attempt_view(each) for each in await ops.attempts(delivery.id)]
+        audit = [audit_view(fact) for fact in await ops.audit(delivery.id)]
+        content = await ops.content(delivery.id) if ops.sees_personal_data else None
         [row] = await self._deliveries.rows(visit, [delivery])
         carries = carried(content)
         return self._rendering.page(
@@ -99,7 +94,7 @@ class DeliveryPage:
             place="deliveries",
             row=row,
             view=row.view,
-            why=await explanation(self._homing, visit, delivery.id),
+            why=await explanation(visit, delivery.id),
             moments=timeline(delivery, row.view, attempts, audit),
             carries=carries,
             shown=_shown(fields.get("view"), carries.mail),
@@ -116,7 +111,7 @@ class DeliveryPage:
         )
 
     async def _rows(self, visit: Visit, query: Query) -> list[Row]:
-        page = await self._homing.desk.list(query, None, CHILDREN)
+        page = await visit.ops.page(query, None, CHILDREN)
         return await self._deliveries.rows(visit, page.items)
 
     async def frame(self, visit: Visit) -> Response:
@@ -128,11 +123,10 @@ class DeliveryPage:
     async def source(self, visit: Visit) -> Response:
         """The whole of what is sent, as a file."""
         delivery_id = visit.param("delivery_id")
-        content = await self._homing.store.content(delivery_id)
+        content = await visit.ops.content(delivery_id)
         raw = b"" if content is None else content.results.get("frozen", b"")
         if not raw:
             raise NotFound("its source is made at its first attempt")
-        visit.demand_personal_data()
         return _file(raw, f"{delivery_id}.eml", "message/rfc822")
 
     async def file(self, visit: Visit) -> Response:
@@ -146,51 +140,48 @@ class DeliveryPage:
 
     async def _mail(self, visit: Visit) -> tuple[Email, MailParts]:
         delivery_id = visit.param("delivery_id")
-        content = await self._homing.store.content(delivery_id)
+        content = await visit.ops.content(delivery_id)
         email = email_of(content)
         if email is None or content is None:
             raise NotFound(f"{delivery_id} carries no mail")
-        visit.demand_personal_data()
         return email, mail_parts(email, content)
 
-    def _use(self, verb: str) -> Any:
+    def _use(self, verb: Verb) -> Any:
         async def act(visit: Visit) -> Response:
             form = await visit.form()
             delivery_id = visit.param("delivery_id")
-            before = await self._homing.desk.show(delivery_id)
+            before = await visit.ops.show(delivery_id)
             given = await self._given(verb, before, form, visit)
             after = await self._verbs.use(visit.call, verb, delivery_id, given)
             return visit.see("deliveries", after.id, did=verb)
 
         return act
 
-    async def _given(self, verb: str, before: Delivery, form: Form, visit: Visit) -> VerbIn:
+    async def _given(self, verb: Verb, before: Delivery, form: Form, visit: Visit) -> VerbIn:
         """The form as the body that REST would take."""
-        takes = VERBS[verb]
         given: dict[str, Any] = {"actor": visit.person, "reason": form.get("reason").strip()}
-        for name in ("cycle", "evidence"):
-            if name in takes.__struct_fields__ and form.get(name):
-                given[name] = form.get(name)
-        if takes is AmendIn:
-            # It begins with what is there: who redirected it could read it.
-            visit.demand_personal_data()
-            kept = email_of(await self._homing.store.content(before.id))
-            given["email"] = _amended(kept, form)
+        for each in VERBS[verb].arguments:
+            if each.kind == "email":
+                # It begins with what is there: who redirected it could read it.
+                kept = email_of(await visit.ops.content(before.id))
+                given[each.name] = _amended(kept, form)
+            elif form.get(each.name):
+                given[each.name] = form.get(each.name)
         try:
-            return msgspec.convert(given, takes, strict=False)
+            return msgspec.convert(given, VERB_BODIES[verb], strict=False)
         except msgspec.ValidationError as error:
             raise BadRequest(_readable(str(error)), "form", 422) from None
 
 
-async def explanation(homing: Homing, visit: Visit, delivery_id: str) -> list[str]:
+async def explanation(visit: Visit, delivery_id: str) -> list[str]:
     """The sentences of `why` on its current state and what comes next; its parts come last."""
-    said = await homing.explain(delivery_id, personal=visit.sees_personal_data)
+    said = await visit.ops.explain(delivery_id)
     lines = [line for line in said if not _PAST.match(line)]
     return sorted(lines, key=lambda line: line.startswith("  "))
 
 
 def _done(verb: str | None) -> str | None:
-    return next((text for name, (_, _, text) in ACTIONS.items() if name == verb), None)
+    return next((row.done for row in VERBS.values() if row.name == verb), None)
 
 
 def _shown(asked: str | None, mail: MailParts | None) -> str:

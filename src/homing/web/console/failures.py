@@ -25,7 +25,7 @@ class Failures:
     async def show(self, visit: Visit) -> Response:
         visit.query(frozenset())
         engine = self._homing.engine
-        groups = await self._homing.desk.errors()
+        groups = await visit.ops.failures()
         newest = [group.newest for group in groups if group.newest is not None]
         rows = {row.view.delivery_id: row for row in await self._deliveries.rows(visit, newest)}
         return self._rendering.page(

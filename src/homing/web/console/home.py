@@ -8,7 +8,6 @@ from typing import cast
 from msgspec import Struct, field
 from starlette.responses import Response
 
-from homing.domain.delivery import Fact
 from homing.engine.ops.inspecting import list_workers
 from homing.engine.process.counters import RESOLUTIONS, Point, Span, history
 from homing.engine.process.pausing import BY_FAULT
@@ -118,7 +117,7 @@ class Home:
         ]
         reasons += [
             Reason(
-                _paused(visit, route, engine.pausing.fact(route.route)),
+                _paused(visit, route),
                 ("routes", route.route),
                 f"Route {route.route}",
             )
@@ -145,7 +144,7 @@ class Home:
             text = f"Work is late: the oldest delivery has been due for {spelt(late_s)}."
             reasons.append(Reason(text, ("deliveries",), "Pending", query={"state": "pending"}))
         for route, problem in problems.items():
-            text = f"The provider of {route} fails: {problem}"
+            text = f"The provider of {route} fails: {visit.text(problem)}"
             reasons.append(Reason(text, ("routes", route), f"Route {route}"))
         failed = totals.get("failed", 0)
         # Those that were repaired since are history.
@@ -161,10 +160,11 @@ class Home:
         return reasons
 
 
-def _paused(visit: Visit, route: RouteStats, fact: Fact | None) -> str:
+def _paused(visit: Visit, route: RouteStats) -> str:
+    fact = visit.ops.paused(route.route)
     by = ((fact.value if fact is not None else None) or {}).get("by")
     how = "is paused because of a fault" if by == BY_FAULT else f"is paused by {by}"
-    text = f"Route {route.route} {how}: {visit.paused_because(fact)}"
+    text = f"Route {route.route} {how}: {visit.paused_because(route.route)}"
     waiting = route.states.get("pending", 0)
     return f"{text} ({plural(waiting, 'delivery', 'deliveries')} waiting)" if waiting else text
 

@@ -49,7 +49,7 @@ class Outbox:
         routes = local_routes(self._homing) if visit.sees_personal_data else []
         facets = tuple(Facet(state="delivered", route=route.name) for route in routes)
         query = Query(facets=facets)
-        page = await self._homing.desk.list(query, cursor_of(fields), PAGE) if routes else None
+        page = await visit.ops.page(query, cursor_of(fields), PAGE) if routes else None
         items = () if page is None else page.items
         rows = await self._deliveries.rows(visit, items)
         return self._rendering.page(
@@ -57,19 +57,12 @@ class Outbox:
             "outbox.html",
             place="outbox",
             routes=routes,
-            sent=[Sent(row, await self._mail(row.view.delivery_id)) for row in rows],
+            sent=[Sent(row, await _mail(visit, row.view.delivery_id)) for row in rows],
             next=None if page is None else encode_cursor(page.next),
             previous=None if page is None else encode_cursor(page.previous),
             addresses=_addresses(routes),
             sampled="did" in fields,
         )
-
-    async def _mail(self, delivery_id: str) -> MailParts | None:
-        content = await self._homing.store.content(delivery_id)
-        email = email_of(content)
-        if email is None or content is None:
-            return None
-        return mail_parts(email, content, whole=False)
 
     async def samples(self, visit: Visit) -> Response:
         """One mail to each address that has a behaviour of its own."""
@@ -88,10 +81,18 @@ class Outbox:
                 '<p><a href="https://example.org/a-link">A link</a></p>',
             )
             ticket = await self._homing.submit(email, route=route, source="console")
-            await self._homing.desk.annotate(
+            await visit.ops.annotate(
                 ticket.delivery_id, actor=visit.person, note="sent as a sample"
             )
         return visit.see("outbox", did="samples")
+
+
+async def _mail(visit: Visit, delivery_id: str) -> MailParts | None:
+    content = await visit.ops.content(delivery_id)
+    email = email_of(content)
+    if email is None or content is None:
+        return None
+    return mail_parts(email, content, whole=False)
 
 
 def _addresses(routes: Iterable[Route]) -> Mapping[str, tuple[str, str]]:

@@ -12,6 +12,7 @@ from homing.domain.errors import NotFound
 from homing.domain.policy import Stage
 from homing.engine.ops.advice import advice
 from homing.engine.ops.planning import Forecast, forecast
+from homing.engine.ops.verbs import ROUTE_VERBS
 from homing.engine.route import Route
 from homing.ports import Checked, Described
 from homing.runtime.app import Homing
@@ -28,10 +29,8 @@ from homing.web.http.problems import BadRequest
 
 DEFAULT_OUTAGE = "1h"
 FIELDS = frozenset({"outage", "did"})
-DID = {
-    "pause": "The route is paused. All workers know of it within a second.",
-    "resume": "The route runs again.",
-    "check": "The provider was asked; see below.",
+DONE = {name: row.done for name, row in ROUTE_VERBS.items()} | {
+    "check": "The provider was asked; see below."
 }
 
 
@@ -81,7 +80,7 @@ class Routes:
                 (
                     each,
                     route := engine.routes.get(each.route),
-                    engine.pausing.fact(each.route),
+                    visit.ops.paused(each.route),
                     _described(route),
                 )
                 for each in stats.routes
@@ -113,7 +112,7 @@ class Routes:
         if route is None and counts is None:
             raise NotFound(f"there is no route {name}")
         outage = fields.get("outage", DEFAULT_OUTAGE)
-        paused = self._homing.engine.pausing.fact(name)
+        paused = visit.ops.paused(name)
         return self._rendering.page(
             visit,
             "route.html",
@@ -130,7 +129,7 @@ class Routes:
             provider=_described(route),
             can_check=route is not None and isinstance(route.provider, Checked),
             can_test=route is not None and takes_emails(route) and self._homing.works_on(name),
-            done=DID.get(fields.get("did", "")),
+            done=DONE.get(fields.get("did", "")),
         )
 
     async def pause(self, visit: Visit) -> Response:
@@ -161,7 +160,7 @@ class Routes:
         """One mail to an address of the operator's own."""
         form = await visit.form()
         name, to = visit.param("route"), form.get("to").strip()
-        sent = await self._inspection.send_test(name, to, visit.person)
+        sent = await self._inspection.send_test(visit.call, name, to, visit.person)
         return visit.see("deliveries", sent.delivery_id)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from starlette.responses import Response
 
+from homing.engine.ops.delivery_filter import DeliveryFilter
+from homing.engine.ops.reader import MAX_SEARCH_CHARS
 from homing.engine.ops.search import SearchResult
-from homing.runtime.app import Homing
-from homing.web.api.listing import MAX_SEARCH_CHARS, Listing
-from homing.web.api.schemas import Filter
+from homing.web.api.listing import named_refusals
 from homing.web.console.deliveries import PAGE, Deliveries, looked_to_ms
 from homing.web.console.delivery import explanation
 from homing.web.console.rendering import Rendering
@@ -23,11 +23,7 @@ EXPLAINED = 3
 
 
 class Search:
-    def __init__(
-        self, homing: Homing, listing: Listing, deliveries: Deliveries, rendering: Rendering
-    ) -> None:
-        self._homing = homing
-        self._listing = listing
+    def __init__(self, deliveries: Deliveries, rendering: Rendering) -> None:
         self._deliveries = deliveries
         self._rendering = rendering
 
@@ -44,8 +40,7 @@ class Search:
             return visit.see("address", a=asked)
         found = SearchResult("nothing")
         if asked:
-            personal = visit.sees_personal_data
-            found = await self._homing.search(asked, PAGE, personal=personal)
+            found = await visit.ops.search(asked, PAGE)
         if found.matched == "recipient":
             return visit.see("address", a=asked)
         if found.matched in ("id", "key") and len(found.deliveries) == 1:
@@ -65,24 +60,22 @@ class Search:
         given = fields.get("a", "")
         if not given:
             return visit.see("search")
-        query = await self._listing.query(visit.call, Filter(recipient=given))
         cursor = cursor_of(fields)
-        page = await self._homing.desk.list(query, cursor, PAGE, bounded=True)
+        chosen = DeliveryFilter(recipient=given)
+        with named_refusals():
+            page = await visit.ops.list(chosen, cursor, PAGE, bounded=True)
         rows = await self._deliveries.rows(visit, page.items)
         newest = rows[:EXPLAINED] if "cursor" not in fields else []
         former: list[str] = []
-        if not rows and query.recipient is not None:
-            former = list(await self._homing.desk.formerly_for(query.recipient, EXPLAINED))
+        if not rows:
+            former = list(await visit.ops.formerly_for(given, EXPLAINED))
         return self._rendering.page(
             visit,
             "address.html",
             place=None,
             address=given,
             rows=rows,
-            stories=[
-                (row, await explanation(self._homing, visit, row.view.delivery_id))
-                for row in newest
-            ],
+            stories=[(row, await explanation(visit, row.view.delivery_id)) for row in newest],
             former=former,
             next=encode_cursor(page.next),
             previous=encode_cursor(page.previous),

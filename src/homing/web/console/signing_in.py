@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from starlette.responses import Response
@@ -14,7 +14,6 @@ from homing.web.access.cookies import Header
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
 from homing.web.http.answers import Answer
-from homing.web.http.bodies import Bodies
 from homing.web.http.calls import Call
 from homing.web.http.problems import BadRequest
 
@@ -27,18 +26,22 @@ class PageAccessCheck:
     """As `AccessCheck`. People who have to sign in are led there, and refusals are pages."""
 
     def __init__(
-        self, access_check: AccessCheck, rendering: Rendering, bodies: Bodies, path: str
+        self,
+        access_check: AccessCheck,
+        rendering: Rendering,
+        path: str,
+        visit_of: Callable[[Call], Visit],
     ) -> None:
         self._access_check = access_check
         self._rendering = rendering
-        self._bodies = bodies
         self._path = path
+        self._visit_of = visit_of
 
     async def refusal(self, call: Call, right: Right, *, form: bool = False) -> Answer | None:
         refused = await self._access_check.refusal(call, right, form=form)
         if refused is None:
             return None
-        visit = Visit(call, self._path, self._bodies)
+        visit = self._visit_of(call)
         is_page = call.scope["method"] == "GET"
         if refused.status_code == 401 and self._access_check.has_sessions and is_page:
             # Behind the prefix under which the console is served.

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from homing.domain.delivery import FROZEN, Content, Delivery
-from homing.ports import Store
+from homing.engine.ops.caller import CallerOperations
 
 REMEMBERED = 4096
 
@@ -32,19 +32,20 @@ _outline = msgspec.json.Decoder(Outline)
 class Summaries:
     """A payload never changes under its number, so each is read once."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, int], str] = OrderedDict()
 
-    async def of(self, deliveries: Sequence[Delivery]) -> dict[str, str]:
-        """By delivery id."""
-        return {delivery.id: await self._one(delivery) for delivery in deliveries}
+    async def of(self, ops: CallerOperations, deliveries: Sequence[Delivery]) -> dict[str, str]:
+        """By delivery id. A subject is content: who may not see it is shown a name."""
+        if not ops.sees_personal_data:
+            return {each.id: each.topic or f"{each.route}, {each.id[-6:]}" for each in deliveries}
+        return {delivery.id: await self._one(ops, delivery) for delivery in deliveries}
 
-    async def _one(self, delivery: Delivery) -> str:
+    async def _one(self, ops: CallerOperations, delivery: Delivery) -> str:
         key = (delivery.id, delivery.payload_no)
         found = self._known.get(key)
         if found is None:
-            content = await self._store.content(delivery.id)
+            content = await ops.content(delivery.id)
             found = summary(content, delivery)
             # The subject of a template is known once it has been rendered.
             if delivery.is_terminal or delivery.topic is None:

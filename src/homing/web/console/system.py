@@ -7,21 +7,19 @@ from collections.abc import Iterable
 from msgspec import Struct
 from starlette.responses import Response
 
+from homing.domain.delivery import Fact
 from homing.engine.access.tokens import RIGHTS, Role
-from homing.engine.ops.desk_writer import AUDIT
-from homing.engine.ops.masking import masked_audit
+from homing.engine.ops.reader import AUDIT
+from homing.engine.ops.verbs import past_of
 from homing.engine.ops.views import AuditView, audit_view
-from homing.ports import FactCursor
 from homing.runtime.app import Homing
 from homing.web.api.inspection import Inspection
 from homing.web.console.rendering import Rendering
-from homing.web.console.timeline import DONE
 from homing.web.console.visits import Page, Visit
 from homing.web.http.reading import whole_number
 
 PAGE = 50
 AUDIT_FIELDS = frozenset({"after", "at_ms"})
-DOES = {**DONE, "pause": "paused the route", "resume": "resumed the route"}
 
 
 # What each right allows, in the order in which they are named.
@@ -62,17 +60,14 @@ class System:
         fields = visit.query(AUDIT_FIELDS)
         after = None
         if "after" in fields:
-            after = FactCursor(fields["after"], whole_number(fields, "at_ms") or 0)
-        facts = await self._homing.store.facts(AUDIT, "", PAGE, after=after, order="newest")
+            after = Fact(AUDIT, fields["after"], whole_number(fields, "at_ms") or 0)
+        facts = await visit.ops.audit_log(after, PAGE)
         acts = []
         for fact in facts:
             about = fact.key.rpartition("/")[0]
             route = about.removeprefix("route:") if about.startswith("route:") else None
             entry = audit_view(fact)
-            if not visit.sees_personal_data:
-                entry = masked_audit(entry)
-            does = DOES.get(entry.verb, f"used {entry.verb}")
-            acts.append(Act(entry, does, about if route is None else None, route))
+            acts.append(Act(entry, past_of(entry.verb), about if route is None else None, route))
         last = facts[-1] if len(facts) == PAGE else None
         return self._rendering.page(visit, "audit.html", place="audit", acts=acts, last=last)
 

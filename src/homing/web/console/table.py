@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.responses import Response
 
 from homing.domain.errors import HomingError, StoreError
@@ -61,9 +63,9 @@ class Console:
             Home(homing, listing, rendering),
             deliveries,
             DeliveryPage(homing, listing, verbs, deliveries, rendering),
-            BulkPages(homing, listing, verbs, bulk, deliveries, rendering),
+            BulkPages(listing, verbs, bulk, deliveries, rendering),
             Failures(homing, deliveries, rendering),
-            Search(homing, listing, deliveries, rendering),
+            Search(deliveries, rendering),
             Routes(homing, listing, verbs, inspection, rendering),
             Outbox(homing, deliveries, rendering),
             System(homing, inspection, rendering),
@@ -76,7 +78,7 @@ class Console:
         table: dict[str, Resource] = {}
         for page in self._pages:
             access_check = PageAccessCheck(
-                self._access_check, self._rendering, self._bodies, page.path
+                self._access_check, self._rendering, page.path, self._visit_of(page)
             )
             resource = table.setdefault(
                 prefix + page.path, Resource(access_check, takes_forms=True)
@@ -95,9 +97,14 @@ class Console:
             table[f"{prefix}/static/{path.name}"] = static
         return table
 
+    def _visit_of(self, page: Page) -> Callable[[Call], Visit]:
+        return lambda call: Visit(call, page.path, self._bodies, self._homing)
+
     def _endpoint(self, page: Page) -> calls.Endpoint:
+        visit_of = self._visit_of(page)
+
         async def act(call: Call) -> Response:
-            visit = Visit(call, page.path, self._bodies)
+            visit = visit_of(call)
             try:
                 return await page.handle(visit)
             except (HomingError, BadRequest) as error:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from homing.domain.delivery import Delivery
+from homing.engine.ops.verbs import past_of
 from homing.engine.ops.views import AttemptView, AuditView, DeliveryView
 from homing.web.console.words import because, took
 
@@ -20,17 +21,6 @@ ENDED = {
     "route_fault": ("failed because of a fault of the route", "bad"),
     "running": ("is running", "move"),
     "scheduled": ("comes next", "next"),
-}
-DONE = {
-    "replay": "replayed it",
-    "restart": "started it again from its first stage",
-    "dismiss": "dismissed it",
-    "restore": "restored it",
-    "resend": "sent a second copy",
-    "cancel": "cancelled it",
-    "confirm": "confirmed that it arrived",
-    "amend": "amended it",
-    "annotate": "wrote a note",
 }
 
 
@@ -120,7 +110,7 @@ def _act(entry: AuditView, delivery: Delivery) -> Moment:
         for name, word in (("clone", "the copy"), ("original", "the original"))
         if entry.more.get(name) not in (None, delivery.id)
     ]
-    title = DONE.get(entry.verb, f"used {entry.verb}")
+    title = past_of(entry.verb)
     if entry.verb == "resend" and "original" in entry.more:
         title = "made it, as a second copy"
     return Moment(

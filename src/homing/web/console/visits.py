@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote, urlencode
@@ -9,13 +10,12 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 from starlette.responses import Response
 
-from homing.domain.delivery import Fact
-from homing.domain.redaction import mask_addresses
 from homing.engine.access.tokens import Right
-from homing.engine.ops.masking import HIDDEN
-from homing.engine.process.pausing import BY_FAULT
+from homing.engine.ops.caller import CallerBulk, CallerOperations
+from homing.runtime.app import Homing
 from homing.web.access.auth import is_csrf_token
 from homing.web.access.forms import CSRF_FIELD, is_form
+from homing.web.access.seen import bulk_for, ops_for
 from homing.web.http.answers import Answer
 from homing.web.http.bodies import Bodies
 from homing.web.http.callers import Caller
@@ -31,8 +31,9 @@ class Visit:
     """`root` leads from the page to the console's first one, so that all links are relative:
     they hold under any prefix, also one that a proxy removes."""
 
-    def __init__(self, call: Call, path: str, bodies: Bodies) -> None:
+    def __init__(self, call: Call, path: str, bodies: Bodies, homing: Homing) -> None:
         self.call = call
+        self._homing = homing
         self.root = "../" * (path.count("/") - 1) or "./"
         self._bodies = bodies
 
@@ -55,26 +56,28 @@ class Visit:
     def may(self, right: Right) -> bool:
         return self.caller is not None and self.caller.may(right)
 
+    @functools.cached_property
+    def ops(self) -> CallerOperations:
+        """The operations, as the visitor may see their results."""
+        return ops_for(self.caller, self._homing)
+
+    @property
+    def bulk(self) -> CallerBulk:
+        return bulk_for(self.caller, self._homing)
+
     @property
     def sees_personal_data(self) -> bool:
-        return self.call.let_in.sees_personal_data
+        return self.ops.sees_personal_data
 
     def text(self, said: str) -> str:
-        """What an operator or a server has said, as the visitor may see it."""
-        return said if self.sees_personal_data else mask_addresses(said)
+        """What a server has said, as the visitor may see it."""
+        return self.ops.text(said)
 
-    def paused_because(self, paused: Fact | None) -> str:
-        """Why a route is paused. What an operator wrote is for those who see personal data."""
-        value = (None if paused is None else paused.value) or {}
-        if value.get("by") != BY_FAULT and not self.sees_personal_data:
-            return HIDDEN
-        return self.text(str(value.get("reason") or value.get("error_class") or "no reason given"))
-
-    def demand_personal_data(self) -> None:
-        """For what is nothing but addresses and contents."""
-        if not self.sees_personal_data:
-            role = self.call.let_in.role
-            raise BadRequest(f"role {role} may not see addresses and contents", None, 403)
+    def paused_because(self, route: str) -> str:
+        """Why a route is paused."""
+        fact = self.ops.paused(route)
+        value = (None if fact is None else fact.value) or {}
+        return str(value.get("reason") or value.get("error_class") or "no reason given")
 
     @property
     def csrf_token(self) -> str:

@@ -29,7 +29,7 @@ ATTEMPTS = {
 }
 BECAUSE = {
     "rejected": "refused permanently",
-    "exhausted": "all attempts used up",
+    "exhausted": "all attempts failed",
     "uncertain": "may have arrived",
     "expired": "expired",
     "poison": "crashes its worker",

@@ -23,6 +23,7 @@ from homing.domain.errors import (
     StoreOutcomeUnknown,
     TooLarge,
 )
+from homing.engine.ops.masking import PersonalDataHidden
 from homing.engine.process.store_report import reason_of
 from homing.web.http.answers import PHRASES, Answer, encode
 
@@ -64,6 +65,7 @@ VERDICTS: tuple[tuple[type[Exception], Verdict], ...] = (
         IdempotencyConflict,
         Verdict(409, "Idempotency conflict", "this key was used by a different request"),
     ),
+    (PersonalDataHidden, Verdict(403, "Forbidden")),
     (NotAllowed, Verdict(409, "Not allowed")),
     (NotFound, Verdict(404, "Not found", "it does not exist, or no longer exists")),
     (Overloaded, Verdict(503, "Overloaded", NOTHING_STORED)),
@@ -153,8 +155,8 @@ def _by_verdict(error: Exception, verdict: Verdict) -> Answer:
     if verdict.status >= 500:
         _troubles.tell(verdict.status, error)
     if isinstance(error, InvalidRequest):
-        field = error.field[:MAX_FIELD_CHARS]
-        return problem(verdict.status, verdict.title, error.problem, field=field)
+        named = error.field[:MAX_FIELD_CHARS]
+        return problem(verdict.status, verdict.title, error.problem, field=named)
     detail = verdict.detail or str(error)
     if isinstance(error, StoreLocked | StoreCorrupt):
         detail = f"{reason_of(error)}; {detail}"
@@ -166,4 +168,5 @@ def _by_verdict(error: Exception, verdict: Verdict) -> Answer:
             field="Idempotency-Key",
             delivery_id=error.delivery_id,
         )
-    return problem(verdict.status, verdict.title, detail)
+    field = error.field if isinstance(error, PersonalDataHidden) else None
+    return problem(verdict.status, verdict.title, detail, field=field)

@@ -1,5 +1,5 @@
 """Booking mails: sent while the request is handled, kept in `email_outbox` only if that failed."""
 
-from homing_systems.bookings.assembly import ASSEMBLY
+from homing_systems.bookings.plugin import PLUGIN
 
-__all__ = ["ASSEMBLY"]
+__all__ = ["PLUGIN"]

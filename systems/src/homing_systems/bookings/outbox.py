@@ -18,9 +18,7 @@ from homing.domain import transitions
 from homing.domain.delivery import Change, Content, Delivery
 from homing.domain.errors import HomingError, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
-from homing.engine.intake.adopting import adopt
-from homing.plugins.store import read_view
-from homing.plugins.value import Service
+from homing.plugins import Service, add_foreign, now_ms, read_view
 from homing.ports import Added
 from homing.stores.layout import HIDDEN, Stored, iso_utc
 from homing_systems.bookings.payloads import EmailPayload
@@ -110,10 +108,8 @@ def as_result(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T | 
 @as_result
 async def insert_outbox_entry(service: Service[Any], entry: OutboxEntry) -> None:
     """Store a row as it is given, with its times and attempts."""
-    engine = service.homing.engine
     foreign = LAYOUT.parse(msgspec.to_builtins(entry))
-    new = adopt(engine.admission.prepare(engine.routes[NAME], foreign.request), foreign.state)
-    [answer] = await service.homing.store.add([new])
+    answer = await add_foreign(service.homing, NAME, foreign)
     if not isinstance(answer, Added):
         raise NotAllowed(f"there is a row {entry.id} already")
 
@@ -173,7 +169,7 @@ async def retry_outbox_entry(service: Service[Any], entry_id: str) -> OutboxEntr
     await _row(service, entry_id)
     # Read before, because the worker may send and remove it right after the replay.
     content = await service.homing.store.content(entry_id) or Content()
-    replayed = await service.homing.desk.replay(entry_id, actor=HOST, reason="retried by the host")
+    replayed = await service.homing.ops.replay(entry_id, actor=HOST, reason="retried by the host")
     return msgspec.convert(LAYOUT.record(Stored(replayed, content)), OutboxEntry)
 
 
@@ -181,7 +177,7 @@ async def retry_outbox_entry(service: Service[Any], entry_id: str) -> OutboxEntr
 async def dismiss_outbox_entry(service: Service[Any], entry_id: str) -> None:
     """Remove a failed row."""
     await _row(service, entry_id)
-    await service.homing.desk.dismiss(entry_id, actor=HOST, reason="dismissed by the host")
+    await service.homing.ops.dismiss(entry_id, actor=HOST, reason="dismissed by the host")
 
 
 async def _row(service: Service[Any], entry_id: str) -> Delivery:
@@ -193,12 +189,12 @@ async def _row(service: Service[Any], entry_id: str) -> Delivery:
 
 async def _claimed(service: Service[Any], entry_id: str) -> tuple[Delivery, int]:
     """As if a worker had claimed the row now; nothing is stored before the outcome."""
-    now_ms = service.homing.engine.clock.now_ms()
+    at_ms = now_ms(service.homing)
     found = await _row(service, entry_id)
     if found.state != "pending":
         raise NotAllowed(f"row {entry_id} is not waiting for its next attempt")
-    claimed = transitions.claim(found, holder=HOST, now_ms=now_ms, lease_until_ms=now_ms).delivery
-    return replace(claimed, version=found.version), now_ms
+    claimed = transitions.claim(found, holder=HOST, now_ms=at_ms, lease_until_ms=at_ms).delivery
+    return replace(claimed, version=found.version), at_ms
 
 
 async def _save(service: Service[Any], change: Change) -> None:

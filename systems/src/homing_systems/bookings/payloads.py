@@ -11,7 +11,7 @@ from homing.content import addresses
 from homing.content.ics import Meeting, Method, invitation
 from homing.domain.errors import HomingError
 from homing.domain.message import Email, Invitation
-from homing.plugins.value import Service
+from homing.plugins import Service
 from homing_systems.bookings.route import NAME
 
 SUBJECTS: dict[Method, str] = {"REQUEST": "Booked", "CANCEL": "Cancelled"}

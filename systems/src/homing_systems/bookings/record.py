@@ -6,12 +6,12 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from homing import Request
 from homing.content import addresses
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.message import Invitation, decode_email
-from homing.engine.intake.adopting import Foreign, ForeignState
-from homing.engine.intake.request import Request
+from homing.plugins import Foreign, ForeignState
 from homing.stores.layout import Record, RecordLayout, Stored, iso_utc, ms_from_iso
 from homing_systems.bookings.payloads import EmailPayload
 from homing_systems.bookings.route import LABELS, MAX_ATTEMPTS

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from homing import Route
 from homing.domain.failure import Failure
 from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
-from homing.engine.ops.labels import Label, LabelTable
-from homing.engine.route import Route, judge_as_is
-from homing.engine.work.steps import SendStep
-from homing.plugins.value import Sign
+from homing.plugins import EmailComposer, Label, LabelTable, SendStep, Sign, judge_as_is
 from homing.ports import Provider
-from homing.runtime.mail_route import EmailComposer
 from homing.stores.layout import HIDDEN
 
 NAME = "bookings"
@@ -42,21 +39,25 @@ PLAN = Plan(
             sends=True,
         ),
     ),
-    on_doubt="resend",
+    on_unknown="retry",
     on_route_fault="retry",
     inline_counts=False,
     keep_delivered=False,
     notify_on_failed=(),
-    retention=Retention(dismissed_s=0.0),
+    retention=replace(Retention.forever(), dismissed_s=0.0),
 )
 
 
 def bookings_route(
-    provider: Provider, *, sender: str, senders: Sequence[str] = (), sign: Sign | None = None
+    provider: Provider,
+    *,
+    sender: str,
+    allowed_senders: Sequence[str] = (),
+    sign: Sign | None = None,
 ) -> Route:
     """The mail is complete at intake: nothing of it is looked up or rendered later."""
     # `email_outbox` has a column for the one whom a mail is for.
-    emails = EmailComposer(sender, senders=senders, needs_to=True)
+    emails = EmailComposer(sender, allowed_senders=allowed_senders, needs_to=True)
     return Route(
         name=NAME,
         plan=PLAN,

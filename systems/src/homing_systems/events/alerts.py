@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from homing import Homing, Route
 from homing.domain.delivery import Delivery
-from homing.engine.route import Route
-from homing.engine.work.handler_names import names_of
-from homing.engine.work.handlers import EVENT_ROUTE
-from homing.observers.route_notices import RouteNotices
+from homing.plugins import EVENT_ROUTE, RouteNotices, handler_names, use_as_worker
 from homing.plugins.telemetry import Telemetry
 from homing.ports import Notice, Notifier, Store
-from homing.runtime.app import Homing
 from homing_systems.events.record import alert_fields
 from homing_systems.events.route import as_outbox
 
@@ -41,7 +38,7 @@ class EventAlerts:
         """None for an event with several handlers: each handler that failed has told."""
         if delivery.fanned_out:
             return None
-        names = await names_of(self._store, [delivery])
+        names = await handler_names(self._store, [delivery])
         return alert_fields(delivery, names.get(delivery.id, ""))
 
 
@@ -51,7 +48,7 @@ def work_for_app(homing: Homing, telemetry: Telemetry) -> None:
     if telemetry.sentry is not None:
         telemetry.sentry.fields[EVENT_ROUTE] = alerts.fields
     notifier = RouteNotices({(EVENT_ROUTE, ALERT): alerts.write})
-    homing.use_as_worker(notifiers=[notifier], adapt=_adapted)
+    use_as_worker(homing, notifiers=[notifier], adapt=_adapted)
 
 
 def _adapted(route: Route) -> Route:

@@ -9,28 +9,27 @@ from typing import Any
 
 import msgspec
 
+from homing import DeliveryFilter, Homing
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
-from homing.engine.process.alerts import WEEK_MS, failed_since
-from homing.engine.work.handler_names import names_of
-from homing.engine.work.handlers import EVENT_ROUTE
-from homing.ports import Facet, Query
-from homing.runtime.app import Homing
+from homing.plugins import EVENT_ROUTE, failed_since, handler_names, now_ms
+from homing.ports import Query
 from homing.stores.layout import Record, Stored
 from homing_systems.events.record import LAYOUT
 from homing_systems.events.route import replay
 
 MOST_HANDLERS = 1000
+WEEK_MS = 7 * 86_400_000
 
 
 async def list_dlq_events(homing: Homing, limit: int = 50) -> dict[str, Any]:
     """The newest failed events, and how many there are of the last seven days."""
-    query = Query(route=EVENT_ROUTE, facets=(Facet(state="failed"),), top_only=True)
-    page = await homing.desk.list(query, limit=limit)
-    since_ms = homing.engine.clock.now_ms() - WEEK_MS
+    failed = DeliveryFilter(route=EVENT_ROUTE, state="failed")
+    page = await homing.ops.list(failed, limit=limit)
+    recent = await failed_since(homing.store, EVENT_ROUTE, now_ms(homing) - WEEK_MS)
     return {
         "events": [await _row(homing, delivery) for delivery in page.items],
-        "failed_in_7_days": await failed_since(homing.store, EVENT_ROUTE, since_ms),
+        "failed_in_7_days": recent,
     }
 
 
@@ -38,15 +37,15 @@ async def get_dlq_event_detail(homing: Homing, event_id: str) -> dict[str, Any]:
     """One event as a row of the outbox, those of its handlers, and all attempts."""
     event = await _found(homing, event_id)
     children = Query(route=EVENT_ROUTE, parent_id=event.id)
-    rows = (await homing.desk.list(children, limit=MOST_HANDLERS)).items
-    names = await names_of(homing.store, [event, *rows])
+    rows = (await homing.store.page(children, limit=MOST_HANDLERS)).items
+    names = await handler_names(homing.store, [event, *rows])
     return {
         "event": await _row(homing, event),
         "handlers": [await _row(homing, row) for row in rows],
         "attempts": [
             {"handler_name": names.get(row.id), **msgspec.structs.asdict(attempt)}
             for row in (event, *rows)
-            for attempt in await homing.desk.attempts(row.id)
+            for attempt in await homing.ops.attempts(row.id)
         ],
     }
 
@@ -57,7 +56,7 @@ async def replay_dlq_event(
     """The row after the replay."""
     await _found(homing, event_id)
     after = await replay(
-        homing.desk, event_id, new_generation=new_generation, replayed_by=replayed_by
+        homing.ops, event_id, new_generation=new_generation, replayed_by=replayed_by
     )
     return await _row(homing, after)
 
@@ -78,7 +77,7 @@ async def _row(homing: Homing, delivery: Delivery) -> Record:
     history = row["failure_history"]
     return {
         **row,
-        "handler_name": (await names_of(homing.store, [delivery])).get(delivery.id),
+        "handler_name": (await handler_names(homing.store, [delivery])).get(delivery.id),
         "history_entries": len(history),
         "history_bytes": len(msgspec.json.encode(history)) if history else 0,
     }

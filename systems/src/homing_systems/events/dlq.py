@@ -10,11 +10,9 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import typer
 
-from homing.build import with_service
+from homing import Homing
 from homing.domain.redaction import visible
-from homing.plugins.discovery import load
-from homing.plugins.value import Service
-from homing.runtime.app import Homing
+from homing.plugins import Service, load_plugin, with_service
 from homing.stores.layout import Record, iso_utc_or_none
 from homing_systems.events.dead_letters import (
     get_dlq_event_detail,
@@ -122,7 +120,7 @@ def _with_homing(
     def with_it(service: Service[Any]) -> Awaitable[T]:
         return act(service.homing)
 
-    return with_service(load("events"), with_it, config=config, store=store, must_exist=True)
+    return with_service(load_plugin("events"), with_it, config=config, store=store, must_exist=True)
 
 
 def _print_json(value: object) -> None:

@@ -9,10 +9,9 @@ import msgspec
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Event, Json, decode_message
-from homing.engine.intake.adopting import Foreign, ForeignState
-from homing.engine.work.function_step import event_id
-from homing.events import failure_cycle
+from homing.plugins import Foreign, ForeignState, event_id
 from homing.stores.layout import Record, RecordLayout, Stored, iso_utc, iso_utc_or_none, ms_from_iso
+from homing_systems.events.policy import failure_cycle
 from homing_systems.events.route import LABELS, EventFields, request_for
 
 _MILLISECONDS = re.compile("[0-9]{1,14}")

@@ -5,14 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from homing import InvalidRequest, Request, Route
 from homing.domain.delivery import Delivery
 from homing.domain.message import Event, Json
-from homing.engine.intake.admission import Request
-from homing.engine.ops.desk import Desk
-from homing.engine.ops.desk_writer import checked_text
-from homing.engine.ops.labels import Label, LabelTable
-from homing.engine.route import Route
-from homing.engine.work.handlers import Handlers
+from homing.domain.policy import Retention
+from homing.plugins import Handlers, Label, LabelTable, Operations
 from homing.ports import Store
 
 # Above this many dead letters in a week, plain SQL is no longer enough to triage them.
@@ -63,16 +60,22 @@ def events_route(handlers: Handlers, *, generation: int = 0, store: Store | None
 def as_outbox(route: Route) -> Route:
     """An application's own route of events, shown and repaired as the outbox is."""
     return replace(
-        route,
+        route.keeping(Retention.forever()),
         verbs=frozenset({"replay", "dismiss", "restore", "annotate"}),
         labels=LABELS,
         most_failed_a_week=MOST_FAILED_A_WEEK,
     )
 
 
-async def replay(desk: Desk, event_id: str, *, new_generation: int, replayed_by: str) -> Delivery:
+async def replay(
+    ops: Operations, event_id: str, *, new_generation: int, replayed_by: str
+) -> Delivery:
     """The caller states the generation: replaying means handling the event with today's code."""
-    checked_text("replayed_by", replayed_by)
-    return await desk.replay(
-        event_id, actor=replayed_by, reason="outbox_replay", generation=new_generation
-    )
+    try:
+        return await ops.replay(
+            event_id, actor=replayed_by, reason="outbox_replay", generation=new_generation
+        )
+    except InvalidRequest as error:
+        # The caller knows the actor by the document's name.
+        field = "replayed_by" if error.field == "actor" else error.field
+        raise InvalidRequest(field, error.problem) from None

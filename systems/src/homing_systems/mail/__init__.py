@@ -3,6 +3,6 @@
 What is accepted is queued first. Whether an event becomes a mail is decided by its callers.
 """
 
-from homing_systems.mail.assembly import ASSEMBLY
+from homing_systems.mail.plugin import PLUGIN
 
-__all__ = ["ASSEMBLY"]
+__all__ = ["PLUGIN"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from homing import Request
 from homing.domain.message import Email, Json
-from homing.engine.intake.admission import Request
 
 SOURCE = "authsession"
 TEMPLATE = "auth.login_code"

@@ -15,7 +15,6 @@ from homing.domain import identity
 from homing.domain.delivery import Content, Delivery
 from homing.domain.failure import Failure
 from homing.domain.message import decode_email
-from homing.engine.work.steps import refuse
 from homing.ports import Done, Outcome, Work
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class RenderStep:
             )
         except Exception as error:
             # Its words may quote a variable, and a variable may be a login code.
-            return refuse("template_failed", type(error).__name__)
+            return Failure("template_failed", "reject", detail=type(error).__name__)
         if isinstance(made, Failure):
             return replace(made, disposition="reject")
         return Done(result=msgspec.json.encode(made))
@@ -71,7 +70,7 @@ def rendered_in(content: Content) -> Rendered | None:
     made = content.results.get(RENDER)
     if made is None:
         return None
-    # Late: templates need the extra `smtp`, which commands that only read work without.
+    # Late: templates need the extra `mail`, which commands that only read work without.
     from homing.content.templates import Rendered  # noqa: PLC0415 - as above
 
     return msgspec.json.decode(made, type=Rendered)

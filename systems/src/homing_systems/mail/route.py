@@ -6,15 +6,12 @@ from functools import partial
 
 from msgspec import Struct
 
+from homing import Route
 from homing.content.senders import Senders
 from homing.content.validation import envelope_of, validate_email
 from homing.domain.message import Email
 from homing.domain.policy import Ladder, Plan, Retention, Retry, Stage
-from homing.engine.intake.admitted import Admitted
-from homing.engine.ops.labels import Label, LabelTable
-from homing.engine.route import Route
-from homing.engine.work.steps import SendStep
-from homing.plugins.value import Sign
+from homing.plugins import Admitted, Label, LabelTable, SendStep, Sign
 from homing.ports import Provider
 from homing_systems.mail.login_codes import suppressed_in_stub_mode
 from homing_systems.mail.rendering import RENDER, Render, RenderStep, composer
@@ -56,7 +53,7 @@ class MailRules(Struct, frozen=True, kw_only=True):
     """What the service's settings decide about mails."""
 
     sender: str
-    senders: tuple[str, ...] = ()
+    allowed_senders: tuple[str, ...] = ()
     sign: Sign | None = None
     timeout_s: float = 15.0
     concurrency: int = 4
@@ -65,7 +62,7 @@ class MailRules(Struct, frozen=True, kw_only=True):
 
 
 def mail_route(provider: Provider, render: Render, rules: MailRules) -> Route:
-    senders = Senders(rules.sender, rules.senders)
+    senders = Senders(rules.sender, rules.allowed_senders)
     send = SendStep(provider, composer(senders), sender=senders.envelope_sender, sign=rules.sign)
     return Route(
         name=NAME,
@@ -104,7 +101,7 @@ def _sending(name: str, rules: MailRules) -> Stage:
 def _plan(rules: MailRules, *stages: Stage) -> Plan:
     return Plan(
         stages=stages,
-        on_doubt="resend",
+        on_unknown="retry",
         on_route_fault="fail",
         interrupted_counts=True,
         retention=rules.retention,

@@ -3,6 +3,6 @@
 Each stage has its own budget; a dead letter waits for an operator with its evidence.
 """
 
-from homing_systems.reviews.assembly import ASSEMBLY
+from homing_systems.reviews.plugin import PLUGIN
 
-__all__ = ["ASSEMBLY"]
+__all__ = ["PLUGIN"]

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from homing.domain.failure import TIMED_OUT, Disposition, Failure
 from homing.domain.policy import Stage
-from homing.engine.route import classify_exception
+from homing.plugins import classify_exception
 
 NETWORK_TIMEOUT = "NETWORK_TIMEOUT"
 WRITE_CONFLICT = "WRITE_CONFLICT"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from homing import Request
 from homing.domain.delivery import Content
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Job, decode_message
-from homing.engine.intake.admission import Request
-from homing.engine.intake.admitted import Admitted
+from homing.plugins import Admitted
 
 JOB = "review"
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from homing import Route
 from homing.domain.delivery import Content, Delivery
-from homing.domain.policy import Exponential, FullJitter, Plan, Retry, RetryAfter, Stage
-from homing.engine.ops.labels import Label, LabelTable
-from homing.engine.route import ALL_VERBS, Route
-from homing.engine.work.steps import SendStep
+from homing.domain.policy import Exponential, FullJitter, Plan, Retention, Retry, RetryAfter, Stage
+from homing.plugins import ALL_VERBS, Label, LabelTable, SendStep
 from homing.ports import FanOut, Outcome, Provider, Step, Work
-from homing.runtime.mail_route import SEND_TIMEOUT_S
 from homing_systems.reviews.classification import (
     POLICY_UNEXPECTED,
     RUNTIME_BUG,
@@ -33,6 +31,8 @@ RETRY = Retry(
     retry_after=RetryAfter(cap_s=300.0),
 )
 STAGE_TIMEOUT_S = 60.0
+# By RFC 5321, 4.5.3.2, a mail server may take over half an hour for one message.
+SEND_TIMEOUT_S = 2700.0
 
 DEAD_LETTER, PAGE, ESCALATION = "dead_letter", "page", "escalation"
 
@@ -135,9 +135,10 @@ def _as_written(delivery: Delivery, content: Content) -> bytes:
 def _plan(*stages: Stage) -> Plan:
     return Plan(
         stages=stages,
-        on_doubt="hold",
+        on_unknown="hold",
         on_route_fault="fail",
         notify_on_failed=(DEAD_LETTER,),
         notify_by_class={RUNTIME_BUG: (PAGE,), POLICY_UNEXPECTED: (ESCALATION,)},
         notify_on_repeat=(ESCALATION,),
+        retention=Retention.forever(),
     )

@@ -4,6 +4,6 @@ The queue is a JSONL file of retry records. Every paid session with an address e
 DEAD with a dead-letter line and an alert line.
 """
 
-from homing_systems.verdicts.assembly import ASSEMBLY
+from homing_systems.verdicts.plugin import PLUGIN
 
-__all__ = ["ASSEMBLY"]
+__all__ = ["PLUGIN"]

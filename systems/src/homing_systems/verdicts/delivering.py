@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from homing import Homing
 from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreLocked
 from homing.domain.failure import Failure
 from homing.observers.alert_log import AlertFile
-from homing.plugins.value import Service
-from homing.runtime.app import Homing
+from homing.plugins import Service
 from homing_systems.verdicts.delivery_log import log_at
 from homing_systems.verdicts.lines import other_alert
 from homing_systems.verdicts.route import LABELS, NAME
@@ -68,7 +68,7 @@ async def _take(service: Service[Any], verdict: Verdict, *, send: bool) -> Outco
     request = request_for(verdict, retry_id=str(uuid.uuid4()))
     accept = homing.send if send else homing.submit
     async with alert_if_locked(service, verdict.session_id):
-        await homing.take_lines()  # another program may have queued this session
+        await homing.engine.take_lines()  # another program may have queued this session
         ticket = await accept(
             request.message,
             key=request.key,

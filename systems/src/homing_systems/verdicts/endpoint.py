@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
-from homing.plugins.value import HttpRequest, HttpResponse, Service
+from homing.plugins import HttpRequest, HttpResponse, Service
 from homing_systems.verdicts.delivering import Outcome, deliver, report
 from homing_systems.verdicts.graph_answers import error_code
 from homing_systems.verdicts.verdict import Verdict

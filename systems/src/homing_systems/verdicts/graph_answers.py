@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from homing.domain.failure import RATE_LIMITED, Failure
 from homing.domain.policy import Stage
-from homing.engine.route import judge_as_is
+from homing.plugins import judge_as_is
 
 GraphAnswer: TypeAlias = Literal["accepted", "retry", "abort"]
 

@@ -15,7 +15,7 @@ import msgspec
 
 from homing.observers.alert_log import AlertFile
 from homing.observers.lines import LineFile
-from homing.plugins.value import Notices, Setup
+from homing.plugins import Notices, Setup
 from homing.ports import Notice, Store
 from homing.stores.layout import Stored
 from homing_systems.verdicts.delivery_log import log_at

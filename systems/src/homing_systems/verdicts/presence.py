@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from homing.engine.process.store_report import why_not_writable
-from homing.engine.process.unserved import unserved_queues
-from homing.plugins.value import Service
+from homing.plugins import Service, provider_problems, store_problem, waiting_unserved
 from homing.ports import Finding
 from homing_systems.verdicts.delivering import alert
 from homing_systems.verdicts.route import NAME
@@ -16,12 +14,9 @@ from homing_systems.verdicts.route import NAME
 
 async def alert_if_absent(service: Service[Any]) -> str | None:
     """What to say, also in ALERT.log, where no worker serves the queue; None if one does."""
-    engine = service.homing.engine
-    liveness = engine.liveness
-    await liveness.look()
-    if liveness.is_served(NAME) or NAME in await liveness.queues_of_timers():
+    waiting = await waiting_unserved(service.homing, NAME)
+    if waiting is None:
         return None
-    waiting = (await unserved_queues(service.homing.store, liveness)).get(NAME, 0)
     text = f"no worker is running, {waiting} waiting: start `homing {NAME} worker`"
     await alert(service, "WORKER ABSENT", text)
     return text
@@ -29,14 +24,11 @@ async def alert_if_absent(service: Service[Any]) -> str | None:
 
 async def problems(service: Service[Any]) -> list[str]:
     """Everything that prevents verdicts from being delivered or failures from being reported."""
-    engine = service.homing.engine
-    unwritable = await why_not_writable(service.homing.store, engine.clock)
+    unwritable = await store_problem(service.homing)
     if unwritable is not None:
         return [unwritable, *_files(service)]
     absent = await alert_if_absent(service)
-    failing = [
-        f"the provider fails: {text}" for text in engine.liveness.problems_elsewhere.values()
-    ]
+    failing = [f"the provider fails: {text}" for text in provider_problems(service.homing)]
     return [*([absent] if absent else []), *failing, *_files(service)]
 
 

@@ -13,12 +13,18 @@ import msgspec
 import typer
 from msgspec.structs import replace
 
-from homing.build import with_service
-from homing.plugins.discovery import load
-from homing.plugins.programs import Program, assemble, load_program
+from homing.plugins import (
+    Plugin,
+    Program,
+    Service,
+    Web,
+    assemble,
+    load_plugin,
+    load_program,
+    masked,
+    with_service,
+)
 from homing.plugins.telemetry import Telemetry
-from homing.plugins.value import Assembly, Service, Web
-from homing.settings import masked
 from homing_systems.verdicts.presence import alert_if_absent, problems
 from homing_systems.verdicts.route import NAME
 from homing_systems.verdicts.settings import ALLOW_REPLAY, environ_with_file
@@ -47,7 +53,7 @@ def serve(
     store: StoreUrl = None,
 ) -> None:
     """Take verdicts by POST /send-verdict-email and Stripe's events by POST /webhook."""
-    program = load_program(_assembly(allow_replay=allow_replay), config, store=store)
+    program = load_program(_plugin(allow_replay=allow_replay), config, store=store)
 
     async def begin(service: Service[Any]) -> None:
         if service.settings.stripe_secret is None:
@@ -67,7 +73,7 @@ def webhook(
     store: StoreUrl = None,
 ) -> None:
     """Take Stripe's events and pass them to the mail service, or to the queue while it is down."""
-    program = load_program(_assembly(), config, store=store)
+    program = load_program(_plugin(), config, store=store)
     # It never sends, so it needs no credentials.
     general = replace(program.general, provider="stub:")
     program = replace(program, loaded=replace(program.loaded, settings=general))
@@ -86,7 +92,7 @@ def health(
 ) -> None:
     """Exit with 0 if a worker is running and all files can be written; otherwise with 1 and the
     reason."""
-    found = with_service(load(NAME), problems, config=config, store=store)
+    found = with_service(load_plugin(NAME), problems, config=config, store=store)
     if as_json:
         words = {"status": "bad" if found else "ok", "problems": found}
         typer.echo(msgspec.json.encode(words).decode())
@@ -106,21 +112,21 @@ def replay(
     actor = os.environ.get("SUDO_USER") or getpass.getuser()
 
     async def act(service: Service[Any]) -> None:
-        await service.homing.desk.replay(delivery_id, actor=actor, reason=reason)
+        await service.homing.ops.replay(delivery_id, actor=actor, reason=reason)
 
-    with_service(_assembly(allow_replay=allow_replay), act, config=config, store=store)
+    with_service(_plugin(allow_replay=allow_replay), act, config=config, store=store)
     typer.echo(f"{delivery_id} is queued again", err=True)
 
 
-def _assembly(*, allow_replay: bool = False) -> Assembly[Any]:
-    assembly = load(NAME)
+def _plugin(*, allow_replay: bool = False) -> Plugin[Any]:
+    plugin = load_plugin(NAME)
     if not allow_replay:
-        return assembly
+        return plugin
 
     def environ(given: Mapping[str, str]) -> Mapping[str, str]:
         return {**environ_with_file(given), ALLOW_REPLAY: "true"}
 
-    return replace(assembly, environ=environ)
+    return replace(plugin, environ=environ)
 
 
 def _listening(program: Program, host: str | None, port: int | None) -> Program:
@@ -147,7 +153,7 @@ def _run(
     from homing.web.serving import serve as serve_app
 
     general = program.general
-    telemetry = Telemetry(general, scraped=True, log_fields=program.assembly.log_fields)
+    telemetry = Telemetry(general, scraped=True, log_fields=program.plugin.log_fields)
     homing = assemble(
         program,
         worker=worker,
@@ -173,6 +179,6 @@ def _run(
 
     app.router.lifespan_context = lifespan
     try:
-        serve_app(app, general.server, stop_grace_s=general.stop_grace.value)
+        serve_app(app, general.server, shutdown_grace_s=general.shutdown_grace.value)
     finally:
         telemetry.close()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from homing.domain.delivery import Attempt
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
-from homing.engine.intake.adopting import Foreign, ForeignState
+from homing.plugins import Foreign, ForeignState
 from homing.stores.layout import Record, RecordLayout, Stored, iso_utc, iso_utc_or_none, ms_from_iso
 from homing_systems.verdicts.graph_answers import error_code
 from homing_systems.verdicts.route import DEFAULT_MAX_ATTEMPTS, LABELS

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from homing import Route
 from homing.domain.delivery import Content, Delivery, Receipt
 from homing.domain.errors import SettingsError
-from homing.domain.policy import Ladder, Plan, Retry, RetryAfter, Stage
-from homing.engine.ops.labels import Label, LabelTable
-from homing.engine.route import Route, Verb
-from homing.engine.work.steps import SendStep
+from homing.domain.policy import Ladder, Plan, Retention, Retry, RetryAfter, Stage
+from homing.plugins import Label, LabelTable, SendStep, Verb
 from homing.ports import Done, Outcome, Provider, Work
 from homing_systems.verdicts.graph_answers import judge
 from homing_systems.verdicts.verdict import admit_verdict
@@ -51,7 +50,7 @@ def verdict_plan(max_attempts: int = DEFAULT_MAX_ATTEMPTS, *, inline_counts: boo
     retry = Retry(Ladder(LADDER_S, first=1), max_attempts, RetryAfter(min_s=RATE_LIMIT_MIN_S))
     return Plan(
         stages=(Stage(name=SEND, retry=retry, timeout_s=SEND_TIMEOUT_S, sends=True),),
-        on_doubt="resend",
+        on_unknown="retry",
         on_route_fault="fail",
         inline_counts=inline_counts,
         inline_retries_at_once=True,
@@ -59,6 +58,7 @@ def verdict_plan(max_attempts: int = DEFAULT_MAX_ATTEMPTS, *, inline_counts: boo
         notify_on_failed=(DEAD_LETTER, ALERT),
         notify_by_class={TOKEN_REVOKED: (TOKEN_ALERT,)},
         notify_on_delivered=(DELIVERY_LOG,),
+        retention=Retention.forever(),
     )
 
 

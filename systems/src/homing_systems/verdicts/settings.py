@@ -10,8 +10,8 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from homing.domain.errors import SettingsError
+from homing.plugins import env
 from homing.providers.graph.env_file import EnvFile
-from homing.settings.own_names import env
 from homing_systems.verdicts.route import DEFAULT_MAX_ATTEMPTS
 
 ENV_FILE = "GRAPH_ENV_FILE"
@@ -91,6 +91,6 @@ def defaults(own: VerdictSettings) -> Mapping[str, Any]:
         "store": f"jsonl:///{Path(own.queue).absolute()}",
         "provider": f"graph:?env_file={quote(own.env_file)}",
         "sender": own.sender,
-        "log.alerts": own.alert_log,
+        "log.alert_file": own.alert_log,
         "server.port": PORT,
     }

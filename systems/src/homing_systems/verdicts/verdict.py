@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from homing import Request
 from homing.content import addresses
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Email, decode_message
-from homing.engine.intake.admission import Request
-from homing.engine.intake.admitted import Admitted
+from homing.plugins import Admitted
 
 SOURCE = "verdicts"
 TEMPLATE = "verdict"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from homing.plugins.value import Endpoint, Web
+from homing.plugins import Endpoint, Web
 from homing_systems.verdicts.endpoint import PATH, send_verdict_email
 from homing_systems.verdicts.webhook import (
     WEBHOOK_PATH,

@@ -12,7 +12,7 @@ import msgspec
 
 from homing.domain.errors import InvalidRequest
 from homing.domain.loopback import is_loopback
-from homing.plugins.value import HttpRequest, HttpResponse, Service
+from homing.plugins import HttpRequest, HttpResponse, Service
 from homing_systems.verdicts import stripe
 from homing_systems.verdicts.delivering import (
     alert,

@@ -18,6 +18,7 @@ from psycopg.errors import UniqueViolation
 from homing.domain.delivery import Delivery
 from homing.ports import Put, PutAnswer
 from homing.stores.judging import Effect, Known, judge
+from homing.stores.sql.asking import run_async
 from homing.stores.sql.columns import Row
 from homing.stores.sql.knowledge import Knowledge
 from homing.stores.sql.planning import Plan, plan_of
@@ -26,7 +27,7 @@ from homing.stores.sql.postgres.exactly import put_exactly
 from homing.stores.sql.postgres.faults import Collision
 from homing.stores.sql.postgres.lost_answers import corrected
 from homing.stores.sql.postgres.repeating import Repeating
-from homing.stores.sql.postgres.statement import Statement, run_async
+from homing.stores.sql.postgres.statement import Statement
 from homing.stores.sql.postgres.writing import statements
 
 # Requests are often repeated in a burst: after one that was, so many batches look for keys first.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 from psycopg import AsyncConnection, AsyncCursor, OperationalError
@@ -12,9 +12,7 @@ from psycopg.pq import TransactionStatus
 
 from homing.domain.delivery import Fact
 from homing.stores.codec import encode
-from homing.stores.sql.postgres.arrays import Array
-from homing.stores.sql.postgres.connection import Connection, connect
-from homing.stores.sql.postgres.statement import bind
+from homing.stores.sql.postgres.connection import connect
 from homing.stores.sql.statements import load
 
 _SQL = load(__package__, "once.sql")
@@ -66,9 +64,3 @@ class OnceTransactions:
     async def close(self) -> None:
         while self._idle:
             await self._idle.pop().close()
-
-
-async def known_facts(connection: Connection, kind: str, keys: Sequence[str]) -> list[str]:
-    """Those of the keys under which a fact of this kind is stored."""
-    rows = await connection.run(bind(_SQL["known"], {"kind": kind, "keys": Array("text", keys)}))
-    return [key for (key,) in rows]

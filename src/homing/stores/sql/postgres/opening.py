@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
-import psycopg
-
-from homing.domain.errors import StoreError, StoreUnsafe
+from homing.domain.errors import StoreUnsafe
 from homing.ports import Finding
-from homing.stores.sql.assembly_files import AssemblyFile, outstanding_files
-from homing.stores.sql.migrate import Migration, check_old_workers, outstanding, shipped
+from homing.stores.sql import schema
+from homing.stores.sql.asking import Ask, Steps, run_async
+from homing.stores.sql.columns import Row
+from homing.stores.sql.plugin_files import PluginFile
 from homing.stores.sql.postgres.connection import Postgres, is_pooled
+from homing.stores.sql.postgres.statement import Statement, bind
+from homing.stores.sql.schema import Schema
 from homing.stores.sql.statements import load
 
+T = TypeVar("T")
 _SQL = load(__package__, "open.sql")
-_BEATS_WITHIN_S = 60.0
+_SCHEMA = Schema(__package__, _SQL, lambda script: [script])
 LONG_SNAPSHOT_S = 300.0
 # What a server must not have switched off, or it may lose what it has acknowledged.
 _UNSAFE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -67,46 +69,33 @@ async def database_id(connection: Postgres) -> str:
     return str(found)
 
 
-async def migrate(connection: Postgres, files: Sequence[AssemblyFile]) -> None:
+async def migrate(connection: Postgres, files: Sequence[PluginFile]) -> None:
     """Safe from several processes at once: the first one applies, the others wait for it."""
-    if not await pending_migrations(connection) and not await pending_files(connection, files):
+    if not await pending_names(connection, files):
         return
     async with connection.transaction():
         await _ask(connection, "lock_migrations")
-        await _ask(connection, "create_migrations")
-        pending = await pending_migrations(connection)
-        if pending and pending[0].number > 1:
-            since_ms = round((time.time() - _BEATS_WITHIN_S) * 1000)
-            beating = await _ask(connection, "heartbeats_since", since_ms)
-            check_old_workers(pending, {name for (name,) in beating})
-        for migration in pending:
-            await connection.execute(migration.script.encode(), prepare=False)
-            given = (migration.number, migration.name, migration.checksum)
-            await _ask(connection, "note_migration", *given)
+        await _answer(connection, schema.apply_migrations(_SCHEMA))
         if files:
-            await _ask(connection, "create_assembly_files")
-        for file in await pending_files(connection, files):
-            try:
-                await connection.execute(file.script.encode(), prepare=False)
-            except psycopg.Error as error:
-                raise StoreError(f"{file.name} of assembly {file.assembly}: {error}") from error
-            await _ask(connection, "note_file", file.assembly, file.name, file.checksum)
+            await _answer(connection, schema.apply_files(_SCHEMA, files))
 
 
-async def pending_migrations(connection: Postgres) -> tuple[Migration, ...]:
-    [(has_table,)] = await _ask(connection, "has_migrations")
-    applied = await _ask(connection, "applied_migrations") if has_table else []
-    return outstanding(shipped(__package__), dict(applied))
+async def pending_names(connection: Postgres, files: Sequence[PluginFile]) -> list[str]:
+    """The migrations and SQL files of plugins that the next start would apply."""
+    return await _answer(connection, schema.pending_names(_SCHEMA, files))
 
 
-async def pending_files(connection: Postgres, files: Sequence[AssemblyFile]) -> list[AssemblyFile]:
-    if not files:
-        return []
-    [(has_table,)] = await _ask(connection, "has_assembly_files")
-    applied = await _ask(connection, "applied_files") if has_table else []
-    return outstanding_files(files, {(name, file): sum_ for name, file, sum_ in applied})
+async def _answer(connection: Postgres, steps: Steps[T]) -> T:
+    return await run_async(steps, lambda ask: _execute(connection, ask))
 
 
-async def _ask(connection: Postgres, name: str, *values: Any) -> list[Any]:
-    cursor = await connection.execute(_SQL[name].encode(), values, prepare=False)
+async def _ask(connection: Postgres, name: str) -> list[Row]:
+    return await _execute(connection, Ask(_SQL[name]))
+
+
+async def _execute(connection: Postgres, ask: Ask) -> list[Row]:
+    """Without values it may be a whole script, which is run as it is."""
+    statement = bind(ask.sql, ask.values) if ask.values else Statement(ask.sql)
+    given = (statement.sql.encode(), statement.parameters)
+    cursor = await connection.execute(*given, prepare=False)
     return await cursor.fetchall() if cursor.description else []

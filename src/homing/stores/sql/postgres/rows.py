@@ -43,7 +43,6 @@ _OWN = frozenset(
     }
 )
 
-ATTEMPT_COLUMNS = ("delivery_id", "number", "route", "ended_at_ms", "record")
 PARTS = {
     "columns": ", ".join(NAMES),
     "fresh": ", ".join(f"d.{name}" for name in FRESH),

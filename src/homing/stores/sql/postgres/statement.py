@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -13,7 +13,8 @@ from homing.stores.sql.columns import Row
 
 T = TypeVar("T")
 
-_NAME = re.compile(r"@(\w+)")
+# Not the `::` of a cast.
+_NAME = re.compile(r"(?<!:)[@:](\w+)")
 
 
 class Statement(Struct, frozen=True):
@@ -27,39 +28,8 @@ Steps: TypeAlias = Generator[Statement, list[Row], T]
 """Statements to run: it is sent the rows of each, or thrown its error, and returns its answer."""
 
 
-def run(steps: Steps[T], execute: Callable[[Statement], list[Row]]) -> T:
-    try:
-        statement = next(steps)
-        while True:
-            try:
-                rows = execute(statement)
-            except Exception as error:
-                statement = steps.throw(error)
-            else:
-                statement = steps.send(rows)
-    except StopIteration as end:
-        answer: T = end.value
-        return answer
-
-
-async def run_async(steps: Steps[T], execute: Callable[[Statement], Awaitable[list[Row]]]) -> T:
-    """As `run`, where statements are awaited."""
-    try:
-        statement = next(steps)
-        while True:
-            try:
-                rows = await execute(statement)
-            except Exception as error:
-                statement = steps.throw(error)
-            else:
-                statement = steps.send(rows)
-    except StopIteration as end:
-        answer: T = end.value
-        return answer
-
-
 def bind(template: str, values: Mapping[str, Any]) -> Statement:
-    """`@name` in the template is the value of that name."""
+    """`:name` or `@name` in the template is the value of that name."""
     sql, names = _numbered(template)
     return Statement(sql, [values[name] for name in names])
 

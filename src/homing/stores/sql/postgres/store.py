@@ -4,55 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
-from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
+from homing.domain.delivery import Fact
 from homing.domain.errors import StoreError, StoreUnavailable
-from homing.ports import (
-    Answers,
-    Batch,
-    Cursor,
-    FactCursor,
-    FactOrder,
-    Finding,
-    GroupBy,
-    Kind,
-    Page,
-    Query,
-    Store,
-)
+from homing.ports import Answers, Batch, Finding, Kind
 from homing.runtime import forks
-from homing.stores.sql.assembly_files import AssemblyFile, files_of
-from homing.stores.sql.postgres import listing, opening, reading
+from homing.stores.sql import reading
+from homing.stores.sql.asking import Steps
+from homing.stores.sql.postgres import opening
 from homing.stores.sql.postgres.committing import WRITERS, Committing
 from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
+from homing.stores.sql.postgres.dialect import DIALECT, answer
 from homing.stores.sql.postgres.faults import Meaning
 from homing.stores.sql.postgres.listening import Listener
-from homing.stores.sql.postgres.once import OnceTransactions, known_facts
+from homing.stores.sql.postgres.once import OnceTransactions
 from homing.stores.sql.postgres.presence import PostgresPresence
+from homing.stores.sql.postgres.purging import ADD_COUNTS_UP
 from homing.stores.sql.postgres.url import parse_url
 from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
 from homing.stores.sql.postgres.within_tables import OwnTables
+from homing.stores.sql.store import Search, SqlStore
 from homing.stores.store_signal import StoreSignal
 
 T = TypeVar("T")
 
 
-class PostgresStore(Store):
+class PostgresStore(SqlStore):
     """Durable in a database, which the processes of many hosts may share.
 
     Use it from the event loop in which it was opened. A call that is cancelled may or may not have
     been stored.
     """
 
+    _dialect = DIALECT
+
     def __init__(self, url: str, *, allows_weak_durability: bool = False) -> None:
         parsed = parse_url(url)
         self._url, self._server = parsed.url, parsed.shown
         self._meaning = Meaning(self._server)
         self._allows_weak_durability = allows_weak_durability or parsed.allows_weak_durability
-        self._assembly_files: list[AssemblyFile] = []
+        super().__init__()
         self._own_tables = OwnTables(
             self._url, self._server, allows_weak_durability=self._allows_weak_durability
         )
@@ -65,7 +59,7 @@ class PostgresStore(Store):
         self.presence = PostgresPresence()
         self._parts: _Parts | None = None
 
-    forget_parent = _be_closed
+    _forget_parent = _be_closed
 
     async def open(self) -> None:
         if self._parts is not None:
@@ -75,7 +69,7 @@ class PostgresStore(Store):
             async with connection:
                 if not self._allows_weak_durability:
                     await opening.check_durability(connection)
-                await opening.migrate(connection, self._assembly_files)
+                await opening.migrate(connection, self._plugin_files)
                 self.presence.meet_in(await opening.database_id(connection))
         self._parts = _Parts(self._url, self._news, self.presence)
 
@@ -87,9 +81,6 @@ class PostgresStore(Store):
                 await asyncio.wait(self._under_way)
             await parts.close()
             self._news.tell()
-
-    def add_sql_files(self, assembly: str, package: str) -> None:
-        self._assembly_files += files_of(assembly, package)
 
     async def findings(self) -> list[Finding]:
         try:
@@ -104,10 +95,7 @@ class PostgresStore(Store):
     async def pending_migrations(self) -> list[str]:
         with self._meaning:
             async with await connect(self._url) as connection:
-                own = await opening.pending_migrations(connection)
-                files = await opening.pending_files(connection, self._assembly_files)
-        names = [f"{each.number:04}_{each.name}" for each in own]
-        return names + [f"{file.assembly}/{file.name}" for file in files]
+                return await opening.pending_names(connection, self._plugin_files)
 
     def within(self, connection: object) -> PostgresTransaction:
         return PostgresTransaction(connection, self._own_tables)
@@ -122,73 +110,27 @@ class PostgresStore(Store):
     async def commit(self, batch: Batch) -> Answers:
         return await self._kept(self._open.committing.commit(batch))
 
-    async def get(self, delivery_id: str) -> Delivery | None:
-        [found] = await self.get_many([delivery_id])
-        return found
-
-    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
-        return await self._read(reading.get_many, delivery_ids)
-
-    async def content(self, delivery_id: str) -> Content | None:
-        return await self._read(reading.content, delivery_id)
-
-    async def find(self, source: str, key: str) -> Key | None:
-        return await self._read(reading.find, source, key)
-
-    async def attempts(self, delivery_id: str) -> list[Attempt]:
-        [found] = await self.attempts_of_many([delivery_id])
-        return found
-
-    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
-        return await self._read(reading.attempts_of_many, delivery_ids)
-
-    async def facts(
-        self,
-        kind: str,
-        prefix: str = "",
-        limit: int = 1000,
-        *,
-        after: FactCursor | None = None,
-        order: FactOrder = "key",
-    ) -> list[Fact]:
-        return await self._read(reading.facts, kind, prefix, limit, after, order)
-
     async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
         if self._open.committing.claimed_facts.has_none(kind, keys, time.monotonic()):
             return ()
-        return await self._read(known_facts, kind, keys)
+        return await self._ask(reading.known_facts(self._dialect, kind, keys))
 
     def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:
         return self._open.for_handlers.begin(fact)
-
-    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
-        return await self._read(reading.next_due_ms, queues)
-
-    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        return await self._kept(listing.page(self._open.listings, query, cursor, limit))
-
-    async def page_within(
-        self, query: Query, cursor: Cursor | None, limit: int, look_at: int
-    ) -> Page:
-        return await self._kept(
-            listing.page_within(self._open.listings, query, cursor, limit, look_at)
-        )
-
-    async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
-        return await self._kept(reading.count(self._open.listings, query, by))
-
-    async def count_up_to(
-        self, query: Query, most: int, by: tuple[GroupBy, ...] = ()
-    ) -> dict[tuple[str, ...], int]:
-        return await self._kept(reading.count(self._open.listings, query, by, most))
 
     async def wait(self, timeout_s: float) -> None:
         """Commits of others are noticed at once where the server sends notifications, and behind a
         pooler within 250 ms."""
         await self._news.wait(self._open.listener.bounded(timeout_s))
 
-    async def _read(self, question: Callable[..., Coroutine[Any, Any, T]], *given: Any) -> T:
-        return await self._kept(question(self._open.reads, *given))
+    def _ask(self, steps: Steps[T]) -> Awaitable[T]:
+        return self._kept(answer(self._open.reads, steps))
+
+    async def _search(self, steps: Steps[T], search: Search) -> T:
+        listings = self._open.listings
+        if search == "counted":
+            await self._kept(listings.run(ADD_COUNTS_UP, durable=False))
+        return await self._kept(answer(listings, steps))
 
     async def _kept(self, work: Coroutine[Any, Any, T]) -> T:
         """A caller that gives up leaves the connection in order: the work goes on without it."""

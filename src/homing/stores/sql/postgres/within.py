@@ -26,10 +26,11 @@ from homing.domain.errors import (
 from homing.domain.writes import write_of_new
 from homing.ports import Added, Existing, Put
 from homing.stores.judging import Judged
+from homing.stores.sql.asking import run, run_async
 from homing.stores.sql.knowledge import Knowledge
 from homing.stores.sql.postgres.exactly import put_exactly
 from homing.stores.sql.postgres.faults import MEANINGS
-from homing.stores.sql.postgres.statement import Statement, Steps, run, run_async
+from homing.stores.sql.postgres.statement import Statement, Steps
 from homing.stores.sql.postgres.within_connections import is_awaited, open_async, open_sync
 from homing.stores.sql.postgres.within_tables import SEEN_TABLES, OwnTables
 

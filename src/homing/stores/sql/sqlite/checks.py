@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from homing.ports import Finding
 from homing.stores.files import file_findings
+from homing.stores.sql.plugin_files import PluginFile
 from homing.stores.sql.sqlite import connection
 from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE, STUCK_LOG_BYTES
 from homing.stores.sql.sqlite.faults import store_error
@@ -50,15 +51,14 @@ def findings(path: Path) -> Iterator[Finding]:
     yield Finding("sqlite", "good", detail)
 
 
-def pending_migrations(path: Path) -> list[str]:
+def pending_names(path: Path, files: Sequence[PluginFile]) -> list[str]:
     """What the next `open` would apply; all of it where there is no database yet."""
     file = f"{path.absolute().as_uri()}?mode=ro" if path.exists() else ":memory:"
     try:
         with closing(sqlite3.connect(file, uri=True)) as database:
-            pending = connection.pending_migrations(database)
+            return connection.pending_names(database, files)
     except sqlite3.Error as error:
         raise store_error(error, path) from None
-    return [f"{each.number:04}_{each.name}" for each in pending]
 
 
 def _restored(path: Path) -> str | None:

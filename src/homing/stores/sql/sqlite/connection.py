@@ -6,16 +6,21 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from homing.domain.errors import StoreUnsafe
-from homing.stores.sql.migrate import Migration, check_old_workers, outstanding, shipped
+from homing.stores.sql import schema
+from homing.stores.sql.asking import Steps, run
+from homing.stores.sql.migrate import Migration
+from homing.stores.sql.plugin_files import PluginFile
+from homing.stores.sql.schema import Schema
 from homing.stores.sql.sqlite.checkpoint import LONG_LOG_BYTES, PAGE_BYTES
 from homing.stores.sql.statements import load
 from homing.stores.syncing import sync_folder
 
+T = TypeVar("T")
 _SQL = load(__package__, "open.sql")
 OLDEST_SQLITE = (3, 38, 0)
 FULL = 2
@@ -23,8 +28,6 @@ FULL = 2
 WRITER_CACHE_KIB = 16 * 1024
 READER_CACHE_KIB = 4 * 1024
 _RETRY_S = 0.02
-# A process of another host that has not beaten for this long is dead.
-_BEATS_WITHIN_S = 20.0
 _OWNER_ONLY = 0o600
 _SIDE_FILES = ("", "-wal", "-shm")
 
@@ -139,11 +142,34 @@ def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) 
 
 
 def _migrate(connection: sqlite3.Connection, running: Callable[[], Collection[str]]) -> None:
-    if not pending_migrations(connection):
-        return  # without waiting for the write lock, which a caller of `within` may hold
+    if pending_migrations(connection):  # otherwise a caller of `within` may hold the write lock
+        _transact(connection, schema.apply_migrations(SCHEMA, running))
+
+
+def migrate_within(connection: sqlite3.Connection) -> None:
+    """Bring the schema up to date, in the transaction that is open on this connection."""
+    _answer(connection, schema.apply_migrations(SCHEMA))
+
+
+def apply_files(path: Path, busy_timeout_s: float, files: Sequence[PluginFile]) -> None:
+    """The SQL files of plugins."""
+    with contextlib.closing(connect(path, busy_timeout_s)) as connection:
+        _transact(connection, schema.apply_files(SCHEMA, files))
+
+
+def pending_migrations(connection: sqlite3.Connection) -> tuple[Migration, ...]:
+    return _answer(connection, schema.pending_migrations(SCHEMA))
+
+
+def pending_names(connection: sqlite3.Connection, files: Sequence[PluginFile]) -> list[str]:
+    """The migrations and SQL files of plugins that the next start would apply."""
+    return _answer(connection, schema.pending_names(SCHEMA, files))
+
+
+def _transact(connection: sqlite3.Connection, steps: Steps[None]) -> None:
     connection.execute("begin immediate")
     try:
-        migrate_within(connection, running)
+        _answer(connection, steps)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:
@@ -151,30 +177,10 @@ def _migrate(connection: sqlite3.Connection, running: Callable[[], Collection[st
         raise
 
 
-def migrate_within(
-    connection: sqlite3.Connection, running: Callable[[], Collection[str]] = tuple
-) -> None:
-    """Bring the schema up to date, in the transaction that is open on this connection."""
+def _answer(connection: sqlite3.Connection, steps: Steps[T]) -> T:
+    # With a cursor of our own: it may be a caller's connection, with factories of its own.
     cursor = sqlite3.Cursor(connection)
-    cursor.execute(_SQL["create_migrations"])
-    pending = pending_migrations(connection)
-    if pending and pending[0].number > 1:
-        since_ms = round((time.time() - _BEATS_WITHIN_S) * 1000)
-        beating = cursor.execute(_SQL["heartbeats_since"], (since_ms,)).fetchall()
-        check_old_workers(pending, {*running(), *(name.decode() for (name,) in beating)})
-    for migration in pending:
-        for statement in statements_of(migration.script):
-            cursor.execute(statement)
-        row = (migration.number, migration.name, migration.checksum)
-        cursor.execute(_SQL["note_migration"], row)
-
-
-def pending_migrations(connection: sqlite3.Connection) -> tuple[Migration, ...]:
-    [(has_table,)] = _ask(connection, "has_migrations")
-    applied = _ask(connection, "applied_migrations") if has_table else []
-    return outstanding(
-        shipped(__package__), {number: checksum.decode() for number, checksum in applied}
-    )
+    return run(steps, lambda ask: cursor.execute(ask.sql, ask.values).fetchall())
 
 
 def statements_of(script: str) -> list[str]:
@@ -187,3 +193,6 @@ def statements_of(script: str) -> list[str]:
             found.append(gathered)
             gathered = ""
     return found
+
+
+SCHEMA = Schema(__package__, _SQL, statements_of)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from homing.domain.errors import StoreError
@@ -75,19 +73,8 @@ class Session:
     def run_each(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         self._cursor.executemany(statement, rows)
 
-    def ask(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    def ask(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
         return self._cursor.execute(statement, parameters).fetchall()
-
-    @contextmanager
-    def stream(self, ranges: Sequence[tuple[str, Row]]) -> Iterator[Iterator[Row]]:
-        """Rows of several ordered statements, merged; what is not taken from it is not read.
-        Write only after its end."""
-        with ExitStack() as stack:
-            cursors = []
-            for statement, parameters in ranges:
-                cursor = stack.enter_context(closing(sqlite3.Cursor(self._connection)))
-                cursors.append(cursor.execute(statement, parameters))
-            yield cursors[0] if len(cursors) == 1 else heapq.merge(*cursors)
 
     def write(self, bulk: Bulk, rows: Sequence[Row]) -> int:
         """Write many rows. Returns the number of changed rows."""

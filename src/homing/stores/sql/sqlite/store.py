@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreUnavailable
 from homing.ports import (
     Answers,
     Batch,
     Claim,
     Claimed,
-    Cursor,
-    FactCursor,
-    FactOrder,
     Finding,
-    GroupBy,
-    Page,
     PutAnswer,
-    Query,
-    Store,
 )
 from homing.runtime import forks
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE, SOON
-from homing.stores.sql.assembly_files import AssemblyFile, files_of
-from homing.stores.sql.filters import is_counted
+from homing.stores.sql.asking import Steps
 from homing.stores.sql.held import HeldRecords
-from homing.stores.sql.sqlite import checks, listing, reading
-from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
+from homing.stores.sql.sqlite import checks
 from homing.stores.sql.sqlite.claiming import Held, claimed_of
+from homing.stores.sql.sqlite.connection import apply_files
+from homing.stores.sql.sqlite.dialect import DIALECT, answer
 from homing.stores.sql.sqlite.looking import NOTHING, assume
 from homing.stores.sql.sqlite.reader import Reader
 from homing.stores.sql.sqlite.views import read_view
@@ -46,12 +38,15 @@ from homing.stores.sql.sqlite.within import (
     join_async,
 )
 from homing.stores.sql.sqlite.writer import Writer
+from homing.stores.sql.store import Search, SqlStore
 from homing.stores.store_signal import StoreSignal
+
+T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 5.0
 
 
-class SqliteStore(Store):
+class SqliteStore(SqlStore):
     """Durable in one file; several processes may share it.
 
     Use it from the event loop in which it was opened. A call that is cancelled may or may not
@@ -60,10 +55,12 @@ class SqliteStore(Store):
     it on the connections that it is given.
     """
 
+    _dialect = DIALECT
+
     def __init__(self, path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self.path = Path(path)
         self._busy_timeout_s = busy_timeout_s
-        self._assembly_files: list[AssemblyFile] = []
+        super().__init__()
         self._processes = self.path.with_name(self.path.name + ".processes")
         self._be_closed()
         forks.forget_in_child(self)
@@ -75,7 +72,7 @@ class SqliteStore(Store):
         self.presence = ProcessLocks(self._processes)
         self._threads: _Threads | None = None
 
-    forget_parent = _be_closed
+    _forget_parent = _be_closed
 
     async def open(self) -> None:
         if self._threads is not None:
@@ -92,16 +89,13 @@ class SqliteStore(Store):
             writer,
             *(Reader(self.path, self._busy_timeout_s) for _ in range(3)),
         )
-        if self._assembly_files:
-            given = (self.path, self._busy_timeout_s, self._assembly_files)
+        if self._plugin_files:
+            given = (self.path, self._busy_timeout_s, self._plugin_files)
             try:
                 await asyncio.to_thread(apply_files, *given)
             except BaseException:
                 await self.close()
                 raise
-
-    def add_sql_files(self, assembly: str, package: str) -> None:
-        self._assembly_files += files_of(assembly, package)
 
     async def read_view(self, query: str, *given: object) -> list[dict[str, Any]]:
         return await read_view(self.path, query, given)
@@ -129,8 +123,7 @@ class SqliteStore(Store):
         return await asyncio.to_thread(lambda: list(checks.findings(self.path)))
 
     async def pending_migrations(self) -> list[str]:
-        own = await asyncio.to_thread(checks.pending_migrations, self.path)
-        return own + await asyncio.to_thread(pending_files, self.path, self._assembly_files)
+        return await asyncio.to_thread(checks.pending_names, self.path, self._plugin_files)
 
     def within(self, connection: object) -> SqliteTransaction:
         return join(connection, self.path, self._announce_commit)
@@ -165,60 +158,15 @@ class SqliteStore(Store):
             claimed.append(one)
         return claimed
 
-    async def get(self, delivery_id: str) -> Delivery | None:
-        return await self._open.quick.ask(reading.get, delivery_id)
+    def _ask(self, steps: Steps[T]) -> Awaitable[T]:
+        return self._open.quick.ask(answer, steps)
 
-    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
-        return await self._open.quick.ask(reading.get_many, delivery_ids)
-
-    async def content(self, delivery_id: str) -> Content | None:
-        return await self._open.quick.ask(reading.content, delivery_id)
-
-    async def find(self, source: str, key: str) -> Key | None:
-        return await self._open.quick.ask(reading.find, source, key)
-
-    async def attempts(self, delivery_id: str) -> list[Attempt]:
-        return await self._open.quick.ask(reading.attempts, delivery_id)
-
-    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
-        return await self._open.quick.ask(reading.attempts_of_many, delivery_ids)
-
-    async def facts(
-        self,
-        kind: str,
-        prefix: str = "",
-        limit: int = 1000,
-        *,
-        after: FactCursor | None = None,
-        order: FactOrder = "key",
-    ) -> list[Fact]:
-        return await self._open.quick.ask(reading.facts, kind, prefix, limit, after, order)
-
-    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
-        return await self._open.quick.ask(reading.next_due_ms, queues)
-
-    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        return await self._reader(query).ask(listing.page, query, cursor, limit)
-
-    async def page_within(
-        self, query: Query, cursor: Cursor | None, limit: int, look_at: int
-    ) -> Page:
-        return await self._reader(query).ask(listing.page_within, query, cursor, limit, look_at)
-
-    async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
-        reader = self._open.quick if is_counted(query, by) else self._reader(query)
-        return await reader.ask(reading.count, query, by)
-
-    async def count_up_to(
-        self, query: Query, most: int, by: tuple[GroupBy, ...] = ()
-    ) -> dict[tuple[str, ...], int]:
-        reader = self._open.quick if is_counted(query, by) else self._reader(query)
-        return await reader.ask(reading.count, query, by, most)
-
-    def _reader(self, query: Query) -> Reader:
-        """What housekeeping looks for does not wait behind the listings of people."""
-        of_housekeeping = query.holder is not None or query.notices_due is not None
-        return self._open.housekeeping if of_housekeeping else self._open.slow
+    def _search(self, steps: Steps[T], search: Search) -> Awaitable[T]:
+        if search == "counted":
+            return self._ask(steps)
+        # What housekeeping looks for does not wait behind the listings of people.
+        reader = self._open.housekeeping if search == "housekeeping" else self._open.slow
+        return reader.ask(answer, steps)
 
     async def wait(self, timeout_s: float) -> None:
         """Commits of other Homing processes and of `within` are noticed within 5 ms, those of

@@ -1,4 +1,4 @@
-"""Reads the views that the SQL files of an assembly make, as any SQLite client does."""
+"""Reads the views that the SQL files of a plugin make, as any SQLite client does."""
 
 from __future__ import annotations
 

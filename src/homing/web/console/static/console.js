@@ -43,7 +43,7 @@
   function showChoice() {
     if (!bulk) return;
     const all = bulk.elements.matching.checked, number = chosen();
-    $("#chosen").textContent = all ? "All pages:" : number ? `${number} chosen` : "Choose rows, or";
+    $("#chosen").textContent = all ? "All pages:" : number ? `${number} selected` : "Select rows, or";
     for (const button of $$("button", bulk)) button.disabled = !all && !number;
   }
   if (bulk) {

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from homing.plugins.value import Service
+from homing.plugins import Service
 from homing_systems.bookings.app import api, pages
 from homing_systems.bookings.app.desk import BookingDesk, DeleteCalendarEvent
 from homing_systems.bookings.app.sessions import Sessions

@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
-from homing.engine.intake.request import NO_SOURCE
 from homing_systems.bookings.payloads import Booking
 
 Kind: TypeAlias = Literal["confirmation", "cancellation"]
@@ -18,6 +17,8 @@ T = TypeVar("T")
 BUSY_TIMEOUT_S = 5.0
 LOOK_EVERY_S = 0.001
 MAX_SHOWN = 200
+# The source of a request that names none.
+NO_SOURCE = ""
 # A mail is owed if mail was on at the time of the booking or the cancellation.
 TABLE = """
 create table if not exists bookings (

@@ -11,9 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from homing.content import addresses
 from homing.domain.errors import SettingsError
-from homing.plugins.value import Service
+from homing.plugins import Service, now_ms
 from homing.ports import InFile
-from homing.runtime.mail_route import DEFAULT_SENDER
 from homing_systems.bookings.app.bookings import Bookings, Kind, Taken
 from homing_systems.bookings.payloads import (
     Booking,
@@ -106,7 +105,7 @@ class BookingDesk:
         return await asyncio.to_thread(self._bookings.overlapping, *times_ms)
 
     def now_ms(self) -> int:
-        return self.service.homing.engine.clock.now_ms()
+        return now_ms(self.service.homing)
 
     def payload(self, kind: Kind, booking: Booking) -> EmailPayload:
         if kind == "confirmation":
@@ -152,4 +151,4 @@ def _notification_config(service: Service[Any]) -> NotificationConfig:
     bcc = service.settings.bcc
     for address in [] if bcc is None else bcc.split(","):
         addresses.parse(address, "BOOKINGS_BCC")
-    return NotificationConfig(host=service.general.sender or DEFAULT_SENDER, bcc=bcc)
+    return NotificationConfig(host=service.sender, bcc=bcc)

@@ -10,11 +10,8 @@ from typing import Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from homing.plugins.discovery import load
-from homing.plugins.programs import assemble, load_program
+from homing.plugins import Service, assemble, load_plugin, load_program, masked
 from homing.plugins.telemetry import Telemetry
-from homing.plugins.value import Service
-from homing.settings import masked
 
 PORT = 8003
 
@@ -42,7 +39,7 @@ def serve(
     from homing.web import serving  # noqa: PLC0415 - as above
     from homing_systems.bookings.app.application import create_app  # noqa: PLC0415 - as above
 
-    program = load_program(load("bookings"), config, store=store)
+    program = load_program(load_plugin("bookings"), config, store=store)
     general, loaded = program.general, program.loaded
     # Mail must be asked for: the default of the setting, the stub, would only seem to send.
     mail = loaded.origin("provider") is not None
@@ -52,7 +49,7 @@ def serve(
         host=general.server.host if host is None else host,
         port=set_port if port is None else port,
     )
-    telemetry = Telemetry(general, log_fields=program.assembly.log_fields)
+    telemetry = Telemetry(general, log_fields=program.plugin.log_fields)
     homing = assemble(
         program,
         worker=mail,
@@ -74,6 +71,6 @@ def serve(
 
     app.router.lifespan_context = lifespan
     try:
-        serving.serve(app, server, stop_grace_s=general.stop_grace.value)
+        serving.serve(app, server, shutdown_grace_s=general.shutdown_grace.value)
     finally:
         telemetry.close()

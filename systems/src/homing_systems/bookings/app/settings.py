@@ -6,8 +6,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from homing.settings.durations import Seconds
-from homing.settings.own_names import env
+from homing.plugins import Seconds, env
 
 
 class BookingsSettings(Struct, frozen=True, kw_only=True):

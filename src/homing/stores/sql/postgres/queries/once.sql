@@ -3,8 +3,3 @@
 insert into homing_facts (kind, key, at_ms, value)
 values (%s, %s, %s, %s)
 on conflict (kind, key) do nothing;
-
--- name: known
-select f.key
-from homing_facts as f
-where f.kind = @kind::text and f.key = any(@keys::text[]);

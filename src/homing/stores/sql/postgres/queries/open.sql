@@ -32,27 +32,27 @@ select number, checksum from homing_migrations;
 
 -- name: note_migration
 insert into homing_migrations (number, name, checksum)
-values ($1, $2, $3);
+values (:number, :name, :checksum);
 
 -- Only where the tables are there already.
 -- name: heartbeats_since
-select key from homing_facts where kind = 'worker' and at_ms > $1;
+select key from homing_facts where kind = 'worker' and at_ms > :since_ms;
 
--- name: create_assembly_files
-create table if not exists homing_assembly_files (
-    assembly text not null,
+-- name: create_plugin_files
+create table if not exists homing_plugin_files (
+    plugin text not null,
     name text not null,
     checksum text not null,
     applied_at timestamptz not null default now(),
-    primary key (assembly, name)
+    primary key (plugin, name)
 );
 
--- name: has_assembly_files
-select to_regclass('homing_assembly_files') is not null;
+-- name: has_plugin_files
+select to_regclass('homing_plugin_files') is not null;
 
 -- name: applied_files
-select assembly, name, checksum from homing_assembly_files;
+select plugin, name, checksum from homing_plugin_files;
 
 -- name: note_file
-insert into homing_assembly_files (assembly, name, checksum)
-values ($1, $2, $3);
+insert into homing_plugin_files (plugin, name, checksum)
+values (:plugin, :name, :checksum);

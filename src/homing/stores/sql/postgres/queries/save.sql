@@ -52,18 +52,6 @@ delete from homing_recipients as a
 using unnest(@recipient_address::text[], @recipient_id::text[]) as w (address, id)
 where a.address = w.address and a.id = w.id;
 
--- name: put_attempts
-insert into homing_attempts (delivery_id, number, route, ended_at_ms, record)
-select w.*
-from unnest(
-    @attempt_delivery_id::text[], @attempt_number::bigint[], @attempt_route::text[],
-    @attempt_ended_at_ms::bigint[], @attempt_record::text[]
-) as w
-on conflict (delivery_id, number) do update set
-    route = excluded.route,
-    ended_at_ms = excluded.ended_at_ms,
-    record = excluded.record;
-
 -- name: put_results
 insert into homing_results (id, name, data)
 select w.*

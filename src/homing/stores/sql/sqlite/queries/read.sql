@@ -1,65 +1,118 @@
+-- name: records
+cross join homing_records as r on r.seq = d.seq;
+
 -- name: get
 select r.record, :fresh:
 from homing_deliveries as d
-cross join homing_records as r on r.seq = d.seq
-where d.id = ?;
+:records:
+where d.id = :id;
 
--- name: page
+-- name: get_many
 select r.record, :fresh:
+from homing_deliveries as d
+:records:
+where d.id in (select value from json_each(:ids));
 
--- name: payload
-select d.seq, c.payload
+-- name: content
+select null, c.payload
 from homing_deliveries as d
 left join homing_contents as c on c.seq = d.seq
-where d.id = ?;
-
--- name: results
-select name, data from homing_results where seq = ?;
+where d.id = :id
+union all
+select x.name, x.data
+from homing_deliveries as d
+cross join homing_results as x on x.seq = d.seq
+where d.id = :id;
 
 -- name: find
 select source, key, delivery_id, fingerprint, expires_at_ms
 from homing_keys
-where source = ? and key = ?;
+where source = :source and key = :key;
 
 -- name: attempts
-select record from homing_attempts where delivery_id = ? order by number;
-
--- name: implied_attempt
-select d.done_by, d.done_since_ms, r.record, :fresh:
+select a.record, null, null, null, :no_fresh:
+from homing_attempts as a
+where a.delivery_id in (select value from json_each(:ids))
+union all
+select null, d.done_by, d.done_since_ms, r.record, :fresh:
 from homing_deliveries as d
-cross join homing_records as r on r.seq = d.seq
-where d.id = ? and d.carries & 4 <> 0;
+:records:
+where d.id in (select value from json_each(:ids)) and d.carries & 4 <> 0;
 
 -- name: facts
-select kind, key, at_ms, value from homing_facts where kind = ? and key >= ? order by key;
-
--- name: oldest_facts
-select kind, key, at_ms, value
+select key, at_ms, value
 from homing_facts
-where kind = ? and (at_ms, key) > (?, ?)
-order by at_ms, key;
+where kind = :kind and key >= :start and key < :until and key is not :after
+order by key
+limit :limit;
 
--- name: newest_facts
-select kind, key, at_ms, value
+-- name: facts_by_time
+select key, at_ms, value
 from homing_facts
-where kind = ? and (at_ms, key) < (?, ?)
-order by at_ms desc, key desc;
+where kind = :kind and key >= :start and key < :until and (at_ms, key) :beyond: (:at_ms, :after)
+order by at_ms :direction:, key :direction:
+limit :limit;
 
--- name: next_ready
-select d.due_at_ms
-from homing_deliveries as d indexed by homing_deliveries_ready
-where
-    d.queue = ? and d.priority = ?
-    and d.state in ('pending', 'waiting') and d.due_at_ms is not null
-order by d.due_at_ms
-limit 1;
+-- name: next_due
+select min(x.due_at_ms)
+from (
+    select (
+        select d.due_at_ms
+        from homing_deliveries as d indexed by homing_deliveries_ready
+        where
+            d.queue = w.value and d.priority = v.value
+            and d.state in ('pending', 'waiting') and d.due_at_ms is not null
+        order by d.due_at_ms
+        limit 1
+    ) as due_at_ms
+    from json_each(:queues) as w
+    cross join json_each('[1, 2, 3, 4]') as v
+    union all
+    select (
+        select d.due_at_ms
+        from homing_deliveries as d indexed by homing_deliveries_leases
+        where d.queue = w.value and d.state = 'in_flight' and d.due_at_ms is not null
+        order by d.due_at_ms
+        limit 1
+    )
+    from json_each(:queues) as w
+) as x;
 
--- name: next_lease_end
-select d.due_at_ms
-from homing_deliveries as d indexed by homing_deliveries_leases
-where d.queue = ? and d.state = 'in_flight' and d.due_at_ms is not null
-order by d.due_at_ms
-limit 1;
+-- name: deliveries
+from homing_deliveries as d;
+
+-- The planner does not know that few are in flight, owe a notice or have failed since lately.
+-- name: deliveries_by_index
+from homing_deliveries as d indexed by homing_deliveries_:index:;
+
+-- The address first: a cross join keeps the planner from changing the order.
+-- name: deliveries_of_recipient
+from homing_recipients as a
+cross join homing_deliveries as d on d.seq = a.seq and a.address = :recipient;
+
+-- name: for_recipient
+exists (select 1 from homing_recipients as a where a.address = :recipient and a.seq = d.seq);
+
+-- name: among
+d.seq in (select value from json_each(:rows));
+
+-- name: page
+select r.record, :fresh:
+:from:
+:records:
+:where:
+:order:;
+
+-- An address may have very many, in no order: only those of the page are read whole.
+-- name: page_of_recipient
+select r.record, :fresh:
+from homing_deliveries as d
+:records:
+where d.seq in (select d.seq :from: :where: :order:)
+:order:;
+
+-- name: places
+select d.created_at_ms, d.id from homing_deliveries as d :where: :order: offset :passed;
 
 -- All deliveries by route, queue and state, for counts that ask for no more than these; dead letters
 -- also by error class and reason. Those in flight and waiting are part of what `homing_counts` calls
@@ -89,46 +142,44 @@ from (
     limit -1 -- without it, conditions from outside are moved inside, past the chosen indexes
 ) as d;
 
+-- The indexes of what is open do not tell routes apart.
+-- name: numbers
+select d.state, sum(d.number)
+:standing:
+where :route is null or d.route = :route or d.state in ('pending', 'in_flight', 'waiting')
+group by d.state;
+
+-- name: numbers_ended
+select c.state, sum(c.number)
+from homing_counts as c
+where
+    (:route is null or c.route = :route) and (:error_class is null or c.error_class = :error_class)
+group by c.state;
+
 -- Of one state, through the index that has it: for a state that few deliveries have.
--- name: seqs_of_pending
+-- name: rows_of_pending
 select b.seq
 from homing_deliveries as b indexed by homing_deliveries_ready
 where b.state in ('pending', 'waiting') and b.due_at_ms is not null and b.state = 'pending';
 
--- name: seqs_of_in_flight
+-- name: rows_of_in_flight
 select b.seq
 from homing_deliveries as b indexed by homing_deliveries_leases
 where b.state = 'in_flight';
 
--- name: seqs_of_waiting
+-- name: rows_of_waiting
 select b.seq
 from homing_deliveries as b indexed by homing_deliveries_waiting
 where b.state = 'waiting';
 
--- name: seqs_of_failed
+-- name: rows_of_ended
 select b.seq
-from homing_deliveries as b indexed by homing_deliveries_errors
-where b.state = 'failed' and b.route = :route
-union all
-select b.seq
-from homing_deliveries as b indexed by homing_deliveries_errors
-where b.state = 'failed' and :route is null;
-
--- name: seqs_of_ended
-select b.seq
-from (select distinct c.route from homing_counts as c where c.state = ':state:') as c
+from (select distinct c.route from homing_counts as c where c.state = :state) as c
 cross join homing_deliveries as b indexed by homing_deliveries_ended
-    on b.route = c.route and b.state = ':state:' and b.ended_at_ms is not null
+    on b.route = c.route and b.state = :state and b.ended_at_ms is not null
 where :route is null or c.route = :route;
 
--- name: number_of_error
-select coalesce(sum(c.number), 0)
-from homing_counts as c
-where
-    c.state = 'failed' and c.error_class = :error_class
-    and (:route is null or c.route = :route);
-
--- name: seqs_of_error
+-- name: rows_of_error
 select b.seq
 from (select distinct c.route from homing_counts as c where c.state = 'failed') as c
 cross join homing_deliveries as b indexed by homing_deliveries_errors
