@@ -15,7 +15,7 @@ from homing.domain.errors import StoreLocked, StoreOutcomeUnknown, StoreUnavaila
 from homing.domain.writes import write_of_new
 from homing.ports import Added, Batch, Existing, Put, Query
 from homing.stores.sql.columns import Row
-from homing.stores.sql.postgres import PostgresStore, executing, listening
+from homing.stores.sql.postgres import PostgresStore, listening, repeating
 from homing.stores.sql.postgres.connection import Connection, Postgres
 from homing.stores.sql.postgres.executing import LOOK_FIRST
 from homing.stores.sql.postgres.listening import Listener
@@ -254,7 +254,7 @@ async def test_a_mute_connection_is_given_up(server: servers.Server) -> None:
 async def test_nothing_is_promised_while_the_server_cannot_be_reached(
     server: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executing, "RECOVER_S", 0.2)
+    monkeypatch.setattr(repeating, "RECOVER_S", 0.2)
     async with through_proxy(server) as (store, proxy):
         await store.add(samples.many(1))
         await proxy.stop()

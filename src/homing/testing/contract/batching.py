@@ -244,10 +244,7 @@ class HeldAndLost(Opened):
         self, store: Store, other: Store
     ) -> None:
         """Nothing but changes of what the worker holds: most batches are such."""
-        new = [samples.keyed(name, name, key_term_s=60.0) for name in ("a", "b", "c")]
-        await store.add(
-            [replace(one, delivery=replace(one.delivery, key=one.delivery.id)) for one in new]
-        )
+        await store.add([samples.keyed(one, one, key_term_s=60.0) for one in ("a", "b", "c")])
         held = [c.delivery for c in await store.claim(samples.claim("w1"))]
         assert await other.save([samples.retry(held[1])]) == [True]
         before = await stored(store, "b")

@@ -22,13 +22,13 @@ from homing.stores.sql.postgres.claiming import (
 from homing.stores.sql.postgres.connection import Connection
 from homing.stores.sql.postgres.executing import (
     Putting,
-    Repeating,
     Stored,
     exactly,
     put_among_others,
 )
 from homing.stores.sql.postgres.low_water import LowWater
 from homing.stores.sql.postgres.purging import purge
+from homing.stores.sql.postgres.repeating import Repeating
 from homing.stores.sql.postgres.statement import Statement
 from homing.stores.store_signal import StoreSignal
 

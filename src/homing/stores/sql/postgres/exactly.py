@@ -19,9 +19,10 @@ from homing.stores.sql.ledger import CARRIES_ATTEMPT, Implied
 from homing.stores.sql.planning import Plan, plan_of
 from homing.stores.sql.postgres.arrays import Array
 from homing.stores.sql.postgres.faults import Collision
+from homing.stores.sql.postgres.plan_rows import plain_results
 from homing.stores.sql.postgres.rows import PARTS, arrays
 from homing.stores.sql.postgres.statement import Steps, bind
-from homing.stores.sql.postgres.writing import plain_results, statements
+from homing.stores.sql.postgres.writing import statements
 from homing.stores.sql.statements import load
 
 _SQL = load(__package__, "save.sql", PARTS)

@@ -1,12 +1,8 @@
-"""Writes the puts of a batch, and repeats what collided or was lost on the way.
+"""Writes the puts of a batch.
 
 Most batches are written by one statement that looks at nothing: it adds what is new, or changes
 rows that this process holds. If something is in the way, and for all other batches, what the puts
 need is read and locked first.
-
-A connection that is lost before the answer leaves it open whether the server has committed. The
-puts are then written again on a new connection: what is stored already is refused there as taken,
-or as another version, and what is stored tells that it is our own.
 """
 
 from __future__ import annotations
@@ -15,9 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import TypeVar
 
-import psycopg
 from msgspec import Struct
 from psycopg.errors import UniqueViolation
 
@@ -30,17 +24,12 @@ from homing.stores.sql.knowledge import Knowledge
 from homing.stores.sql.planning import Plan, plan_of
 from homing.stores.sql.postgres.connection import Connection, Session
 from homing.stores.sql.postgres.exactly import put_exactly
-from homing.stores.sql.postgres.faults import COLLISIONS, Collision, ConnectionLost, OutcomeUnknown
+from homing.stores.sql.postgres.faults import Collision
 from homing.stores.sql.postgres.lost_answers import corrected
+from homing.stores.sql.postgres.repeating import Repeating
 from homing.stores.sql.postgres.statement import Statement
 from homing.stores.sql.postgres.writing import statements
 
-T = TypeVar("T")
-
-MOST_COLLISIONS = 20
-# How long a new connection is tried for, to learn what became of a statement.
-RECOVER_S = 8.0
-_AGAIN_AFTER_S = 0.1
 # Requests are often repeated in a burst: after one that was, so many batches look for keys first.
 LOOK_FIRST = 16
 
@@ -179,46 +168,3 @@ async def put_among_others(
         return await put_within(session.run, puts)
     [statement] = _statements(plan)
     return _stored(puts, plan, await session.run(statement))
-
-
-class Repeating:
-    """Runs something until it neither collides nor is lost on the way."""
-
-    def __init__(self) -> None:
-        self._collisions = 0
-        self.was_lost = False
-
-    async def run(self, work: Callable[[], Awaitable[T]], *, again_if_lost: bool = True) -> T:
-        while True:
-            try:
-                return await self._recovered(work) if self.was_lost else await work()
-            except ConnectionLost:
-                if not again_if_lost:
-                    raise
-                self.was_lost = True
-            except Collision:
-                self._count()
-            except psycopg.Error as error:
-                if error.sqlstate not in COLLISIONS:
-                    raise
-                self._count()
-
-    def _count(self) -> None:
-        self._collisions += 1
-        if self._collisions > MOST_COLLISIONS:
-            raise Collision("other transactions were in the way each time")
-
-    async def _recovered(self, work: Callable[[], Awaitable[T]]) -> T:
-        """After a loss a server that cannot be reached, or is starting, is asked again."""
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + RECOVER_S
-        while True:
-            try:
-                return await work()
-            except psycopg.OperationalError as error:
-                if error.sqlstate in COLLISIONS:
-                    raise
-                if loop.time() > deadline_s:
-                    text = str(error).strip().partition("\n")[0]
-                    raise OutcomeUnknown(text) from error
-                await asyncio.sleep(_AGAIN_AFTER_S)

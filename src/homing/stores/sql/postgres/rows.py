@@ -43,7 +43,6 @@ _OWN = frozenset(
     }
 )
 
-ATTEMPT_COLUMNS = ("delivery_id", "number", "route", "ended_at_ms", "record")
 PARTS = {
     "columns": ", ".join(NAMES),
     "fresh": ", ".join(f"d.{name}" for name in FRESH),
@@ -86,10 +85,10 @@ class Source(NamedTuple):
         table, names, form = self
         arrays = [n for n in names if form == "arrays" or (form == "alike" and n in _OWN)]
         single = [name for name in names if name not in arrays]
-        selected = [f"@{table}_{name}::{kind_of(name)}" for name in single]
+        selected = [f":{table}_{name}::{kind_of(name)}" for name in single]
         if not arrays:
             return f"(select {', '.join(selected)}) as w ({', '.join(names)})"
-        taken = ", ".join(f"@{table}_{name}::{kind_of(name)}[]" for name in arrays)
+        taken = ", ".join(f":{table}_{name}::{kind_of(name)}[]" for name in arrays)
         unnested = f"unnest({taken}) as o ({', '.join(arrays)})"
         columns = ", ".join([*arrays, *single])
         return f"(select {', '.join(['o.*', *selected])} from {unnested}) as w ({columns})"  # noqa: S608 - constants

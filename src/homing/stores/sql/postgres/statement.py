@@ -14,7 +14,7 @@ from homing.stores.sql.columns import Row
 T = TypeVar("T")
 
 # Not the `::` of a cast.
-_NAME = re.compile(r"(?<!:)[@:](\w+)")
+_NAME = re.compile(r"(?<!:):(\w+)")
 
 
 class Statement(Struct, frozen=True):
@@ -29,7 +29,7 @@ Steps: TypeAlias = Generator[Statement, list[Row], T]
 
 
 def bind(template: str, values: Mapping[str, Any]) -> Statement:
-    """`:name` or `@name` in the template is the value of that name."""
+    """`:name` in the template is the value of that name."""
     sql, names = _numbered(template)
     return Statement(sql, [values[name] for name in names])
 
