@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import FactCursor, FactOrder
@@ -84,11 +85,16 @@ def facts(
         after_key = None if after is None else after.key
         values |= {"start": max(prefix, after_key or ""), "after": after_key}
     else:
-        statement = fill(dialect.sql["facts_by_time"], _BY_TIME[order])
+        statement = _in_order(dialect.sql["facts_by_time"], order)
         seen = _FIRST_FACT[order] if after is None else after
         values |= {"start": prefix, "at_ms": seen.at_ms, "after": seen.key}
     rows = yield Ask(statement, values, alone=True)
     return [Fact(kind, key, at_ms, decode_fact_value(value)) for key, at_ms, value in rows]
+
+
+@cache
+def _in_order(statement: str, order: FactOrder) -> str:
+    return fill(statement, _BY_TIME[order])
 
 
 def _behind(prefix: str) -> str:

@@ -142,7 +142,8 @@ def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) 
 
 
 def _migrate(connection: sqlite3.Connection, running: Callable[[], Collection[str]]) -> None:
-    if pending_migrations(connection):  # otherwise a caller of `within` may hold the write lock
+    # A schema that is up to date needs no write lock, which a caller of `within` may hold.
+    if pending_migrations(connection):
         _transact(connection, schema.apply_migrations(SCHEMA, running))
 
 
