@@ -111,7 +111,7 @@ def test_chosen_rows_are_dismissed_and_that_is_undone(person: Visitor, served: S
     page = person.go("/deliveries?source=chosen&state=failed")
     for delivery_id in ids[:2]:
         page.check(f"tr[data-id='{delivery_id}'] input")
-    expect(page.locator("#chosen")).to_have_text("2 chosen")
+    expect(page.locator("#chosen")).to_have_text("2 selected")
     page.click("button[value=dismiss]")
     expect(page.locator("h1")).to_have_text("Dismiss 2 deliveries?")
     page.fill("[name=reason]", "not wanted")

@@ -105,7 +105,7 @@ def test_keys_go_through_the_rows(person: Visitor, served: Served) -> None:
     page.keyboard.press("j")
     page.keyboard.press("j")
     page.keyboard.press("x")
-    expect(page.locator("#chosen")).to_have_text("1 chosen")
+    expect(page.locator("#chosen")).to_have_text("1 selected")
     page.keyboard.press("k")
     page.locator(":focus").press("Enter")
     expect(page.locator("h1")).to_have_text("keys-1")

@@ -70,7 +70,8 @@ def test_a_form_with_nul_is_refused(served: Served) -> None:
     headers = {**FORM, "Origin": served.url}
     for path, body in (
         ("/bulk", b"verb=dismiss&reason=x&id=%00"),
-        ("/bulk", b"verb=replay&reason=x&source=%00"),
+        ("/bulk", b"verb=replay&reason=x&filter=%00"),
+        ("/bulk", b"verb=replay&reason=x&filter=source%3D%2500"),
         ("/routes/mail/pause", b"reason=%00"),
     ):
         assert served.call("POST", path, body, headers).status == 400

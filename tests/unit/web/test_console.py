@@ -138,3 +138,23 @@ async def test_static_files_are_kept_by_browsers_and_pages_are_not(api: Api) -> 
     [style] = re.findall(r"static/console\.css\?v=\w+", page.text)
     answer = await api.client.get(f"/{style}")
     assert "immutable" in answer.headers["cache-control"]
+
+
+async def test_the_filter_of_a_bulk_form_is_not_its_reason(api: Api) -> None:
+    """Both have a `reason`: why deliveries have failed, and why the operator acts."""
+    headers = {"Origin": "http://127.0.0.1:8025"}
+    failed = [await api.dead(key) for key in ("a", "b")]
+
+    async def dismiss(**form: str) -> tuple[int, list[str]]:
+        given = {"verb": "dismiss", "reason": "sent by post", **form}
+        answer = await api.client.post("/bulk", data=given, headers=headers)
+        await api.homing.bulk.finished()
+        left = await api.listed(state="failed")
+        return answer.status_code, [each["delivery_id"] for each in left]
+
+    preview = (await api.client.get("/bulk?verb=dismiss&matching=1&reason=rejected&key=a")).text
+    assert '<input type="hidden" name="filter" value="key=a&amp;reason=rejected">' in preview
+    assert await dismiss() == (422, failed[::-1])
+    assert await dismiss(filter="reason=poison") == (303, failed[::-1])
+    assert await dismiss(filter="reason=rejected&key=a") == (303, failed[1:])
+    assert await dismiss(filter="") == (303, [])

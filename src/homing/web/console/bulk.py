@@ -134,10 +134,12 @@ class BulkPages:
     async def start(self, visit: Visit) -> Response:
         form = await visit.form()
         verb = _verb({"verb": form.get("verb")})
-        given = conditions(form.given())
+        given = _filter_in(form.get("filter"))
         back = urlencode(given)
         if form.every("id"):
             return await self._use_on_chosen(visit, verb, form, back)
+        if not form.every("filter"):  # an empty one selects everything
+            raise BadRequest("is required", "filter", 422)
         wish = _wish(
             visit.person, form.get("reason").strip(), given, per_second=form.get("per_second")
         )
@@ -165,7 +167,7 @@ class BulkPages:
         fields, ids = _asked(visit)
         verb = _verb(fields)
         refused = fields.get("refused", "0")
-        before = _filter_before(fields)
+        before = _filter_in(fields.get("back", ""))
         return self._rendering.page(
             visit,
             "bulk_chosen.html",
@@ -175,13 +177,12 @@ class BulkPages:
             rows=await self._deliveries.rows(visit, await visit.ops.show_many(ids[:PAGE])),
             refused=int(refused) if _FEW.fullmatch(refused) else 0,
             back=urlencode(before),
-            filter=before,
             undone_by=VERBS[verb].undone_by,
         )
 
     async def progress(self, visit: Visit) -> Response:
         fields, _ = _asked(visit)
-        before = _filter_before(fields)
+        before = _filter_in(fields.get("back", ""))
         progress = await visit.bulk.show(visit.param("bulk_id"))
         return self._rendering.page(
             visit,
@@ -208,9 +209,9 @@ def _asked(visit: Visit) -> tuple[dict[str, str], list[str]]:
     return {name: value for name, value in pairs if name != "id" and value}, ids
 
 
-def _filter_before(fields: Mapping[str, str]) -> dict[str, str]:
-    """The filter to return to, with nothing in it but conditions."""
-    pairs = parsed(quote(fields.get("back", ""), safe="=&%+").encode(), "query", MAX_FIELDS)
+def _filter_in(text: str) -> dict[str, str]:
+    """The conditions in a query string, which is one field: a form has a `reason` of its own."""
+    pairs = parsed(quote(text, safe="=&%+").encode(), "query", MAX_FIELDS)
     return {name: value for name, value in pairs if name in FILTERS}
 
 
