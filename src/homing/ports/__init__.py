@@ -55,7 +55,6 @@ from homing.ports.steps import Done, FanOut, Guard, Handler, Outcome, QueueStep,
 from homing.ports.store import Store
 from homing.ports.store_capabilities import (
     AcceptedLog,
-    AddsInParts,
     AsksLog,
     AsyncTransaction,
     AsyncTransactionalStore,
@@ -89,7 +88,6 @@ __all__ = [
     "Accepted",
     "AcceptedLog",
     "Added",
-    "AddsInParts",
     "Alarm",
     "Alert",
     "Answers",

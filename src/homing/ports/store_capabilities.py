@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -15,14 +15,6 @@ from homing.ports.records import Added, Existing
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@runtime_checkable
-class AddsInParts(Protocol):
-    """A store that writes one part of a large add while the caller prepares the next."""
-
-    async def add_in_parts(self, parts: Iterable[Sequence[New]]) -> list[Added | Existing]:
-        """As one `add` of all parts: all of it or, if preparing a part raises, nothing."""
 
 
 @runtime_checkable

@@ -7,12 +7,12 @@ from typing import Any
 
 from homing.domain.delivery import Delivery, Key
 from homing.ports import PurgeKind
+from homing.stores.effects import content_after, record_after
 from homing.stores.jsonl.commit import Commit
 from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.keys import own_key
 from homing.stores.jsonl.lines import JournalRecord, QueueRecord
 from homing.stores.judging import Effect, Judged, KeyName
-from homing.stores.memory.applying import changed_content, record_after
 from homing.stores.memory.disk import LedgerRow
 
 _FIELDS: dict[PurgeKind, str] = {
@@ -28,12 +28,12 @@ def commit_of_puts(index: LogIndex, judged: Judged) -> Commit:
     lines: list[QueueRecord] = []
     beside = JournalRecord()
     for delivery_id, effect in judged.effects.items():
-        after = effect.after
-        if effect.before is not None and (after is None or effect.is_replaced):
+        record = record_after(effect)
+        if effect.before is not None and (record is None or effect.is_replaced):
             beside.gone.append(delivery_id)
             beside.attempts_gone += [(delivery_id, n) for n in index.attempts.get(delivery_id, ())]
-        if after is not None:
-            lines.append(_line(index, effect, record_after(effect, after), judged.keys))
+        if record is not None:
+            lines.append(_line(index, effect, record, judged.keys))
             for write in effect.writes:
                 if write.attempts:
                     route = write.delivery.route
@@ -66,7 +66,7 @@ def _line(
     if keys and delivery.key is not None:
         key = keys.get((delivery.source, delivery.key))
         line.keyed = key is not None and key == own_key(delivery)
-    content = changed_content(effect, index.contents)
+    content = content_after(effect, index.contents)
     if content is None:
         return line
     writes, delivery_id = effect.writes, delivery.id

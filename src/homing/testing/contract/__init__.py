@@ -17,7 +17,7 @@ pytest.register_assert_rewrite(
         f"{__name__}.{concept}"
         for concept in (
             "adding",
-            "adding_in_parts",
+            "adding_many",
             "batching",
             "bounding",
             "carrying",
@@ -49,7 +49,7 @@ pytest.register_assert_rewrite(
 
 # ruff: noqa: E402 - the line above must come first
 from homing.testing.contract.adding import Adding
-from homing.testing.contract.adding_in_parts import AddingInParts
+from homing.testing.contract.adding_many import AddingMany
 from homing.testing.contract.batching import Batches, HeldAndLost, Removals
 from homing.testing.contract.bounding import Bounding
 from homing.testing.contract.carrying import Carrying
@@ -83,7 +83,6 @@ from homing.testing.contract.terms import Terms
 from homing.testing.contract.waiting import KnowingWhen, Waiting
 
 __all__ = [
-    "AddsInPartsContract",
     "BoundedReadsContract",
     "Opener",
     "ShowingStoreContract",
@@ -95,6 +94,7 @@ __all__ = [
 class StoreContract(
     Adding,
     AddingFamilies,
+    AddingMany,
     Claiming,
     Renewing,
     Saving,
@@ -130,11 +130,6 @@ class StoreContract(
     Histories,
 ):
     """Everything that the engine relies on."""
-
-
-@pytest.mark.asyncio
-class AddsInPartsContract(AddingInParts):
-    """Further cases for a store that writes large adds in parts (capability `AddsInParts`)."""
 
 
 @pytest.mark.asyncio

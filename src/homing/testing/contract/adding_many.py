@@ -1,34 +1,26 @@
-"""A large add whose parts are made while the earlier ones are written."""
+"""Large adds, of deliveries that are alike and of all kinds: a store may write them in parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-import pytest
 from msgspec import structs
 
 from homing.domain.delivery import Fact, New, Recipient
-from homing.ports import Added, AddsInParts, Existing, Query, Store
+from homing.ports import Added, Existing, Query, Store
 from homing.testing import samples
 from homing.testing.contract.opening import Opened
 from homing.testing.contract.population import population
 from homing.testing.samples import SOURCE
 
-PART = 100
+SOME = 150
 
 
-def parts(new: Sequence[New]) -> Iterator[Sequence[New]]:
-    for start in range(0, len(new), PART):
-        yield new[start : start + PART]
-
-
-def keyed(count: int = 4 * PART, prefix: str = "a") -> list[New]:
+def keyed(count: int = 4 * SOME, prefix: str = "a") -> list[New]:
     return [samples.keyed(f"{prefix}{n:05}", f"{prefix}-{n}") for n in range(count)]
 
 
 def unlike() -> list[New]:
-    """Parts of one kind, of many kinds, and with what few deliveries have."""
-    odd = keyed(PART, "odd")
+    """Some of one kind, some of many kinds, and some with what few deliveries have."""
+    odd = keyed(SOME, "odd")
     odd[1] = structs.replace(odd[1], payload=b"")
     odd[2] = structs.replace(odd[2], results={"made": b"1"})
     odd[3] = structs.replace(odd[3], facts=(Fact("kind", "3", 1, {"a": 1}),))
@@ -36,35 +28,22 @@ def unlike() -> list[New]:
     to_two = (Recipient("ann@example.org"), Recipient("bob@example.org"))
     odd[5] = structs.replace(odd[5], delivery=structs.replace(odd[5].delivery, recipients=to_two))
     odd[6] = structs.replace(odd[6], children=(samples.child("odd-child", odd[6].delivery.id),))
-    return [*keyed(PART), *population(PART), *odd, *keyed(PART, "z")]
+    return [*keyed(SOME), *population(SOME), *odd, *keyed(SOME, "z")]
 
 
-class AddingInParts(Opened):
-    @pytest.fixture
-    def adds(self, store: Store) -> AddsInParts:
-        assert isinstance(store, AddsInParts)
-        return store
-
-    async def test_all_parts_are_stored_with_their_keys(
-        self, store: Store, adds: AddsInParts
-    ) -> None:
+class AddingMany(Opened):
+    async def test_all_of_many_are_stored_with_their_keys(self, store: Store) -> None:
         new = keyed()
-        answers = await adds.add_in_parts(parts(new))
+        answers = await store.add(new)
         assert answers == [Added(one.delivery.id) for one in new]
         assert await store.count(Query()) == {(): len(new)}
         for one in (new[0], new[-1]):
             assert await store.get(one.delivery.id) == one.delivery
             assert await store.find(SOURCE, one.keys[0].key) == one.keys[0]
 
-    async def test_no_parts_are_nothing(self, store: Store, adds: AddsInParts) -> None:
-        assert await adds.add_in_parts(iter(())) == []
-        assert await store.count(Query()) == {(): 0}
-
-    async def test_what_differs_is_stored_as_one_by_one(
-        self, store: Store, adds: AddsInParts
-    ) -> None:
+    async def test_what_differs_is_stored_as_one_by_one(self, store: Store) -> None:
         new = unlike()
-        answers = await adds.add_in_parts(parts(new))
+        answers = await store.add(new)
         assert answers == [Added(one.delivery.id) for one in new]
         for one in new:
             stored = await store.get(one.delivery.id)
@@ -78,38 +57,20 @@ class AddingInParts(Opened):
         assert await store.get("odd-child") is not None
         assert await store.count(Query()) == {(): len(new) + 1}
 
-    async def test_a_key_that_was_taken_before_is_answered_in_its_place(
-        self, store: Store, adds: AddsInParts
-    ) -> None:
+    async def test_a_key_that_was_taken_before_is_answered_in_its_place(self, store: Store) -> None:
         new = keyed()
         await store.add([samples.keyed("early", "a-250")])
         for kind in (Added, Existing):  # the second time every key is taken
-            answers = await adds.add_in_parts(parts(new))
+            answers = await store.add(new)
             assert isinstance(answers[250], Existing)
             assert answers[250].delivery_id == "early"
             del answers[250]
             assert {type(answer) for answer in answers} == {kind}
             assert await store.count(Query()) == {(): len(new)}
 
-    async def test_a_key_in_two_parts_belongs_to_the_first(
-        self, store: Store, adds: AddsInParts
-    ) -> None:
+    async def test_a_key_that_comes_again_belongs_to_the_first(self, store: Store) -> None:
         new = [*keyed(), samples.keyed("again", "a-0")]
-        answers = await adds.add_in_parts(parts(new))
+        answers = await store.add(new)
         assert isinstance(answers[-1], Existing)
         assert answers[-1].delivery_id == new[0].delivery.id
         assert await store.count(Query()) == {(): len(new) - 1}
-
-    @pytest.mark.parametrize("number", [0, 1, 4])
-    async def test_a_part_that_cannot_be_made_leaves_nothing(
-        self, store: Store, adds: AddsInParts, number: int
-    ) -> None:
-        def broken() -> Iterator[Sequence[New]]:
-            yield from parts(keyed(number * PART))
-            raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            await adds.add_in_parts(broken())
-        assert await store.count(Query()) == {(): 0}
-        [answer] = await store.add([samples.keyed("later", "a-0")])  # the key is still free
-        assert isinstance(answer, Added)
