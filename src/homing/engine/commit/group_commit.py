@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -37,12 +38,18 @@ _PARTS: dict[Kind, Part] = {
 }
 
 
+Group: TypeAlias = tuple[Kind, Sequence[Any]]
+"""Requests of one kind and one caller."""
+
 PutResult: TypeAlias = Sequence[PutAnswer] | Exception
 """The answers to the writes of a put, or the error that it met."""
 
 
 class Taken(Protocol):
     """Puts of a source that are part of a batch now."""
+
+    @property
+    def kind(self) -> Kind: ...
 
     @property
     def puts(self) -> Sequence[Put]: ...
@@ -173,55 +180,62 @@ class _Queue:
         return requests, taken
 
     async def _write(self, requests: Sequence[_Waiting], taken: Sequence[Taken]) -> None:
-        asked: list[tuple[Kind, Any]] = [(one.kind, one.request) for one in requests]
-        for some in taken:
-            asked += [(put.kind, put) for put in some.puts]
+        groups: list[Group] = [(one.kind, (one.request,)) for one in requests]
+        groups += [(some.kind, some.puts) for some in taken]
         try:
-            answers = await self._answers(asked)
+            answers = await self._answers(groups)
         except asyncio.CancelledError:
-            _answer(requests, taken, [StoreOutcomeUnknown("interrupted") for _ in asked])
+            unknown = StoreOutcomeUnknown("interrupted")
+            _answer(requests, taken, _refusals(groups, unknown))
             raise
         _answer(requests, taken, answers)
 
-    async def _answers(self, asked: Sequence[tuple[Kind, Any]]) -> list[Any]:
-        """The answer to each request, or the error that it met."""
+    async def _answers(self, groups: Sequence[Group]) -> list[Sequence[Any]]:
+        """For each group, the answers to its requests, or the errors that they met."""
         batch: dict[Part, list[Any]] = {}
-        for kind, request in asked:
-            batch.setdefault(_PARTS[kind], []).append(request)
+        for kind, requests in groups:
+            batch.setdefault(_PARTS[kind], []).extend(requests)
         try:
             answers = await self._store.commit(Batch(**batch))
         except Exception as error:
-            if len(asked) == 1:
-                return [error]
+            if sum([len(requests) for _, requests in groups]) == 1:
+                return [[error]]
             if isinstance(error, SHARED):
-                return [_copy(error) for _ in asked]
-            return await self._divided(asked, error)
-        by_part = {part: iter(getattr(answers, part)) for part in batch}
-        return [next(by_part[_PARTS[kind]]) for kind, _ in asked]
+                return _refusals(groups, error)
+            return await self._divided(groups, error)
+        left = {part: iter(getattr(answers, part)) for part in batch}
+        return [[*islice(left[_PARTS[kind]], len(requests))] for kind, requests in groups]
 
-    async def _divided(self, asked: Sequence[tuple[Kind, Any]], error: Exception) -> list[Any]:
+    async def _divided(self, groups: Sequence[Group], error: Exception) -> list[Sequence[Any]]:
         """Saves that the store refuses are refused together: if marks were stored before the
         outcomes that they were waiting behind, more sends than allowed would be unsaved."""
-        saves = [one for one in asked if one[0] == "save"]
-        if not isinstance(error, StoreError) or not saves:
-            half = len(asked) // 2
-            return await self._answers(asked[:half]) + await self._answers(asked[half:])
-        if len(saves) == len(asked):
-            return [_copy(error) for _ in asked]
-        others = [one for one in asked if one[0] != "save"]
-        of_saves = iter(await self._answers(saves))
-        of_others = iter(await self._answers(others))
-        return [next(of_saves if kind == "save" else of_others) for kind, _ in asked]
+        saves = [group for group in groups if group[0] == "save"]
+        if saves and isinstance(error, StoreError):
+            others = [group for group in groups if group[0] != "save"]
+            if not others:
+                return _refusals(groups, error)
+            of_saves = iter(await self._answers(saves))
+            of_others = iter(await self._answers(others))
+            return [next(of_saves if kind == "save" else of_others) for kind, _ in groups]
+        single: list[Group] = [(kind, (one,)) for kind, requests in groups for one in requests]
+        half = len(single) // 2
+        found = await self._answers(single[:half]) + await self._answers(single[half:])
+        left = iter([answer for [answer] in found])
+        return [[*islice(left, len(requests))] for _, requests in groups]
 
 
-def _answer(requests: Sequence[_Waiting], taken: Sequence[Taken], answers: Sequence[Any]) -> None:
-    for one, answer in zip(requests, answers, strict=False):
-        one.answer(answer)
-    start = len(requests)
+def _answer(
+    requests: Sequence[_Waiting], taken: Sequence[Taken], answers: Sequence[Sequence[Any]]
+) -> None:
+    left = iter(answers)
+    for one in requests:
+        one.answer(next(left)[0])
     for some in taken:
-        end = start + len(some.puts)
-        some.answer(answers[start:end])
-        start = end
+        some.answer(next(left))
+
+
+def _refusals(groups: Sequence[Group], error: Exception) -> list[Sequence[Any]]:
+    return [[_copy(error) for _ in requests] for _, requests in groups]
 
 
 def _copy(error: Exception) -> Exception:

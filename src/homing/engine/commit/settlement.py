@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from homing.domain.delivery import Change, Delivery, Fact
 from homing.domain.errors import StoreError, StoreFull, StoreUnavailable
 from homing.domain.writes import write_of_change
 from homing.engine.commit.group_commit import GroupCommit, PutResult
-from homing.ports import Clock, Journal, Put, Store
+from homing.ports import Clock, Journal, Kind, Put, Store
 
 log = logging.getLogger("homing.engine")
 
@@ -211,11 +211,11 @@ class Settlement:
                 continue  # given up at a stop
             if isinstance(answer, Exception):
                 refused.append((save, answer))
-            elif save.is_unsure and not answer[0]:
-                in_doubt.append(save)
-            else:
-                save.kept = bool(answer[0])
+            elif answer[0] is True or not save.is_unsure:
+                save.kept = answer[0] is True
                 written.append(save)
+            else:
+                in_doubt.append(save)
         if written:
             self._rest_s = FIRST_RETRY_S
             self._finish(written)
@@ -360,6 +360,7 @@ def _tell(group: Sequence[PendingSave]) -> None:
 class _Group(Struct, eq=False):
     """Outcomes of one batch, on their way to the store."""
 
+    kind: ClassVar[Kind] = "save"
     saves: Sequence[PendingSave]
     puts: Sequence[Put]
     answered: Callable[[Sequence[PendingSave], Sequence[PutResult]], None]

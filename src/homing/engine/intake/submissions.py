@@ -13,7 +13,7 @@ from typing import Generic, TypeAlias, TypeVar, cast
 from homing.domain.delivery import New
 from homing.domain.writes import write_of_new
 from homing.engine.commit.group_commit import GroupCommit, PutResult
-from homing.ports import Added, Existing, Put
+from homing.ports import Added, Existing, Kind, Put
 
 T = TypeVar("T")
 Answer: TypeAlias = tuple[New, Added | Existing]
@@ -74,6 +74,8 @@ class Submissions(Generic[T]):
 
 class Prepared:
     """Submissions of one batch, on their way to the store."""
+
+    kind: Kind = "add"
 
     def __init__(
         self,
