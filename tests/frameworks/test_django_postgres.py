@@ -25,7 +25,7 @@ SENDING = """
 import json
 from django.core.mail import send_mail
 from django.db import transaction
-from homing import Query
+from homing.ports import Query
 from homing.contrib.django import homing
 
 homing.sync.start()  # makes the tables

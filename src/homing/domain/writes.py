@@ -133,6 +133,19 @@ def write_of_change(change: Change, projection: Projection | None = None) -> Wri
     )
 
 
+def is_stored(write: Write, stored: Delivery | None) -> bool:
+    """Whether exactly this save is what is stored: after a commit whose answer was lost."""
+    if stored is None:
+        return write.removes
+    ours = replace(
+        write.delivery,
+        version=write.delivery.version + 1,
+        open_children=stored.open_children,
+        due_at_ms=write.delivery.due_at_ms if write.due_at_zero_ms is None else stored.due_at_ms,
+    )
+    return ours == stored
+
+
 def _writes_of(children: tuple[New, ...], projection: Projection | None) -> tuple[Write, ...]:
     return tuple([write_of_new(child, projection) for child in children])
 

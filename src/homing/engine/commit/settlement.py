@@ -14,11 +14,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from homing.domain.delivery import Change, Delivery, Fact
 from homing.domain.errors import StoreError, StoreFull, StoreUnavailable
-from homing.domain.writes import write_of_change
+from homing.domain.writes import is_stored, write_of_change
 from homing.engine.commit.group_commit import GroupCommit, PutResult
 from homing.ports import Clock, Journal, Kind, Put, Store
 
@@ -284,16 +283,7 @@ class Settlement:
     async def _was_stored(self, change: Change) -> bool:
         """After an unanswered write: another has changed the record, or exactly our change is
         stored."""
-        stored = await self._store.get(change.delivery.id)
-        if stored is None:
-            return change.forget
-        ours = replace(
-            change.delivery,
-            version=change.delivery.version + 1,
-            open_children=stored.open_children,
-            due_at_ms=stored.due_at_ms if stored.state == "waiting" else change.delivery.due_at_ms,
-        )
-        return stored == ours
+        return is_stored(write_of_change(change), await self._store.get(change.delivery.id))
 
     async def _note_late(self, facts: list[Fact]) -> None:
         try:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
-from homing.domain.delivery import Delivery
-from homing.domain.writes import Write
+from homing.domain.writes import Write, is_stored
 from homing.ports import Added, Existing, Put, PutAnswer
 from homing.stores.sql.knowledge import Knowledge
 
@@ -33,7 +30,7 @@ def corrected(
                 added.add(delivery_id)
     for delivery_id, saves in refused.items():
         stored = knowledge.stored(delivery_id)
-        last = [over for over, (_, _, write) in saves.items() if _is_written(write, stored)]
+        last = [over for over, (_, _, write) in saves.items() if is_stored(write, stored)]
         # It, and those before it, each over the version of the other.
         over = last[0] if last else 0
         while over in saves:
@@ -41,17 +38,3 @@ def corrected(
             right[nth][place] = True
             over -= 1
     return right
-
-
-def _is_written(write: Write, stored: Delivery | None) -> bool:
-    if stored is None:
-        return write.removes
-    written = replace(
-        write.delivery,
-        version=write.delivery.version + 1,
-        open_children=stored.open_children,
-        due_at_ms=stored.due_at_ms
-        if write.due_at_zero_ms is not None
-        else write.delivery.due_at_ms,
-    )
-    return written == stored
