@@ -240,6 +240,10 @@ async def test_the_desk_names_what_is_wrong() -> None:
             await ops.list("failed")
         with pytest.raises(InvalidRequest, match="message: must be an Email"):
             await ops.amend(ticket.delivery_id, "text", actor="ann", reason="x")
+        with pytest.raises(InvalidRequest, match="message: must be an Email"):
+            await ops.use("amend", ticket.delivery_id, actor="ann", reason="x")
+        with pytest.raises(InvalidRequest, match="verb: must be one of replay, "):
+            await ops.use("explode", ticket.delivery_id, actor="ann", reason="x")
         with pytest.raises(InvalidRequest, match="reason: must be text"):
             await ops.cancel(ticket.delivery_id, actor="ann", reason=None)
 

@@ -52,8 +52,12 @@ class Operations(Reader):
     ) -> Delivery:
         """The method of this name, for callers that read the table of verbs. Returns the delivery
         after it, or the new one that it made."""
-        row = VERBS[verb]
-        messages = [arguments.pop(each.name) for each in row.arguments if each.kind == "email"]
+        row = VERBS.get(verb)
+        if row is None:
+            raise InvalidRequest("verb", f"must be one of {', '.join(VERBS)}")
+        messages = [
+            arguments.pop(each.name, None) for each in row.arguments if each.kind == "email"
+        ]
         act: Callable[..., Awaitable[Delivery]] = getattr(self, verb)
         return await act(
             delivery_id, *messages, actor=actor, **{row.reason_is: reason}, **arguments

@@ -156,7 +156,8 @@ class Listing:
 
     def word(self, delivery: Delivery) -> str:
         """Its status."""
-        return ops_for(None, self._homing).view(delivery).status
+        route = self._homing.engine.routes.get(delivery.route)
+        return delivery.state if route is None else route.word(delivery)
 
 
 def conditions(fields: Mapping[str, str]) -> dict[str, str]:
