@@ -17,7 +17,7 @@ PutAnswer: TypeAlias = Added | Existing | bool
 """Of an add: stored, or what stands in its place. Of a save: false if the claim was lost."""
 
 Kind: TypeAlias = Literal["add", "save", "renew", "purge", "claim"]
-"""The kinds of requests; a put is an add or a save."""
+"""The kind of a request; see `Put.kind`."""
 
 ONE_WRITER: tuple[frozenset[Kind], ...] = (frozenset(get_args(Kind)),)
 """The `writers` of a store that executes requests of all kinds in one transaction."""
@@ -32,7 +32,7 @@ class Put(Struct, frozen=True, gc=False):
 
     @property
     def kind(self) -> Kind:
-        """`add` if all its writes are adds, else `save`."""
+        """An add if all its writes are; any other put, also one of facts alone, is a save."""
         is_add = self.writes and all(write.over is None for write in self.writes)
         return "add" if is_add else "save"
 
