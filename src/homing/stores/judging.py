@@ -84,6 +84,7 @@ class Judged(Struct):
 
     @property
     def is_complete(self) -> bool:
+        """Nothing is missing: the answers are right, and what follows from them may be written."""
         return not (self.missing_records or self.missing_ids or self.missing_keys)
 
 
