@@ -10,7 +10,7 @@ import pytest
 from homing import Email, Homing
 from homing.domain.errors import StoreFull
 from homing.domain.failure import Failure
-from homing.ports import Envelope
+from homing.ports import Answers, Batch, Envelope
 from homing.providers.stub import StubProvider, StubSend
 from homing.stores.jsonl import JsonlStore
 from tests.faults.disks import SmallDisk, small_disk
@@ -77,14 +77,14 @@ async def test_marks_that_wait_behind_an_outcome_are_refused_too(
     store = JsonlStore(tmp_path / "queue.jsonl")
     provider = Telling(latency_s=0.05)
     is_full = False
-    save = store.save
+    commit = store.commit
 
-    async def refusing(changes, facts=()):  # type: ignore[no-untyped-def]
-        if is_full:
+    async def refusing(batch: Batch) -> Answers:
+        if is_full and any(put.kind == "save" for put in batch.puts):
             raise StoreFull("queue.jsonl: no room")
-        return await save(changes, facts)
+        return await commit(batch)
 
-    monkeypatch.setattr(store, "save", refusing)
+    monkeypatch.setattr(store, "commit", refusing)
     async with Homing(store, provider=provider, sender="us@example.org") as homing:
         mail = Email(to="ann@example.org", subject="Hi", text="Hi")
         sent = asyncio.ensure_future(homing.send(mail, key="sent"))

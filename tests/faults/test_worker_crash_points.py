@@ -157,7 +157,7 @@ def test_what_is_held_in_doubt_is_uncertain_and_never_called_unsent_i7(
     story = stories[f"{point}-hold"]
 
     assert story.books.of(KEY).delivery.failed_because == "uncertain"
-    assert story.setup.alerts.read_text().count("reason=uncertain") == 1
+    assert story.setup.alerts.read_text().count("because=uncertain") == 1
 
 
 @pytest.mark.parametrize("point", ["P5", "P6"])

@@ -117,9 +117,9 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a lost claim is taken for kept",
         "I12",
-        "engine/commit/save_batcher.py",
-        "settlement.kept = stored",
-        "settlement.kept = True",
+        "engine/commit/settlement.py",
+        "save.kept = answer[0] is True",
+        "save.kept = True",
         faults="freeze",
         routes="post,held",
     ),
@@ -528,12 +528,14 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a save whose answer was lost is taken for stored",
         "I12",
-        "engine/commit/save_batcher.py",
-        "                unsure = True  # the failed save may have been stored all the same\n",
+        "engine/commit/settlement.py",
+        "                save.is_unsure = True\n                again.append(save)\n",
         '                if type(error).__name__ == "StoreOutcomeUnknown":\n'
-        "                    await self._finish(group, [True] * len(group))\n"
-        "                    return\n"
-        "                unsure = True\n",
+        "                    save.kept = True\n"
+        "                    self._finish([save])\n"
+        "                    continue\n"
+        "                save.is_unsure = True\n"
+        "                again.append(save)\n",
         faults="store",
         routes="post,held",
     ),
@@ -560,9 +562,9 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "an outcome that comes too late is not noted",
         "P8",
-        "engine/commit/save_batcher.py",
-        "        if late:\n            await self._note_late(late)",
-        "        del late",
+        "engine/commit/settlement.py",
+        "            if late:\n                self._follow_up(self._note_late(late))\n",
+        "            del late\n",
         faults="freeze",
         routes="post,held",
     ),

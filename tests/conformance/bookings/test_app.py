@@ -14,7 +14,7 @@ import pytest
 
 from homing.domain.errors import StoreUnavailable
 from homing.observers.logs import LogObserver
-from homing.ports import Envelope
+from homing.ports import Answers, Batch, Envelope
 from homing.testing.clocks import ManualClock
 from homing_systems.bookings.app.settings import BookingsSettings
 from homing_systems.bookings.payloads import Booking
@@ -117,12 +117,16 @@ async def test_a_store_that_refuses_the_mail_does_not_fail_the_booking(
 ) -> None:
     """B-065, B-066"""
 
-    async def refuse(*args: object) -> None:
-        raise StoreUnavailable("locked")
-
     async with Site(tmp_path, clock).running() as site:
+        commit = site.homing.store.commit
+
+        async def refuse(batch: Batch) -> Answers:
+            if any(put.kind == "add" for put in batch.puts):
+                raise StoreUnavailable("locked")
+            return await commit(batch)
+
         with monkeypatch.context() as patch:
-            patch.setattr(site.homing.store, "add", refuse)
+            patch.setattr(site.homing.store, "commit", refuse)
             await site.book()
             await site.app.state.desk.stop()
     [line] = [record for record in caplog.records if record.levelno == logging.ERROR]

@@ -377,7 +377,7 @@ async def test_a_lock_that_is_not_had_is_alerted_and_answered_with_503(
             raise StoreLocked("the lock was not had within 5 s")
 
         with monkeypatch.context() as patch:
-            patch.setattr(office.homing.store, "add", locked)
+            patch.setattr(office.homing.store, "commit", locked)
             refused = await office.post()
         assert await records(office) == 0
         repeated = await office.post()

@@ -238,7 +238,7 @@ async def test_a_lock_that_is_not_had_makes_stripe_repeat(
             raise StoreLocked("the lock was not had within 5 s")
 
         with monkeypatch.context() as patch:
-            patch.setattr(office.homing.store, "add", locked)
+            patch.setattr(office.homing.store, "commit", locked)
             refused = await office.tell(completed())
         repeated = await office.tell(completed())
 

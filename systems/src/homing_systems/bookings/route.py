@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from homing import Route
-from homing.domain.failure import Failure
+from homing import Failure, Route
 from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
 from homing.plugins import EmailComposer, Label, LabelTable, SendStep, Sign, judge_as_is
 from homing.ports import Provider
