@@ -369,7 +369,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a verb leaves no audit",
         "I6",
-        "engine/ops/desk_writer.py",
+        "engine/ops/writer.py",
         "facts=(*change.facts, audit)",
         "facts=change.facts",
     ),
@@ -482,7 +482,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a late click replays the next cycle",
         "I21",
-        "engine/ops/desk_writer.py",
+        "engine/ops/writer.py",
         "if cycle is not None and delivery.cycle != cycle:",
         "if cycle is not None and delivery.cycle < cycle:",
         faults="operator,answers,freeze,crash",

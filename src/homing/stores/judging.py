@@ -93,10 +93,14 @@ def judge(puts: Sequence[Put], known: Known) -> Judged:
     judging = _Judging(known)
     judged = judging.judged
     for put in puts:
-        judged.answers.append(
-            [judging.add(one) if one.over is None else judging.save(one) for one in put.writes]
-        )
-        judging.note(put.facts)
+        answers: list[PutAnswer] = []
+        for write in put.writes:
+            # A comprehension would be one more call for every put.
+            answer = judging.add(write) if write.over is None else judging.save(write)
+            answers.append(answer)
+        judged.answers.append(answers)
+        if put.facts:
+            judging.note(put.facts)
     return judged
 
 
@@ -147,7 +151,8 @@ class _Judging:
                 # Most saves: of a held record, with nothing but the record and its attempts.
                 effect = Effect(held, delivery, [write], held.version + 1, is_exact=False)
                 self._effects[delivery_id] = effect
-                self._conclude(write, self._put_terms(write) if write.terms else [])
+                if write.terms or write.facts or write.shown or write.wakes or write.count:
+                    self._conclude(write, self._put_terms(write))
                 return True
             effect = self._stored(delivery_id)
         elif not effect.is_exact and _needs_record(write):
@@ -166,7 +171,8 @@ class _Judging:
             effect.after = None
         else:
             effect.after = _counted(write, open_children) if effect.is_exact else delivery
-        self._conclude(write, self._put_terms(write) if write.terms else [])
+        if write.terms or write.facts or write.shown or write.wakes or write.count:
+            self._conclude(write, self._put_terms(write))
         return True
 
     def note(self, facts: Sequence[Fact]) -> None:
@@ -273,7 +279,14 @@ class _Judging:
 
 
 def _needs_record(write: Write) -> bool:
-    return write.due_at_zero_ms is not None or not write.is_plain
+    """Whether it needs the counter of open children or the content."""
+    return (
+        write.due_at_zero_ms is not None
+        or write.removes
+        or write.payload is not None
+        or write.drop_results_but is not None
+        or len(write.children) > 0
+    )
 
 
 def _counted(write: Write, open_children: int) -> Delivery:
