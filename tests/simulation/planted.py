@@ -211,6 +211,7 @@ PLANTED: tuple[Planted, ...] = (
         "for change in lost[:0]:",
         faults="full,store",
         routes="post,held",
+        deliveries=600,
     ),
     Planted(
         "notices are ticked off and not given",

@@ -86,8 +86,8 @@ class FaultyStore(Store):
 
     async def commit(self, batch: Batch) -> Answers:
         name = "/".join(dict.fromkeys([*[put.kind for put in batch.puts], *_parts(batch)]))
-        await self._before(name, writes=True)
         operation = Operation(self._process)
+        await self._before(name, writes=True)
         disk = self._watch.disk
         keys = dict(disk.keys) if any(rule.what == "keys" for rule in batch.purges) else {}
         disk.operation = operation

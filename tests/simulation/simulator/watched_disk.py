@@ -78,11 +78,15 @@ class WatchedDisk(MemoryDisk):
             self.dead.pop(delivery_id, None)
             self.watch(before, None)
 
-    def begin(self, name: str, writes: Sequence[Write] = ()) -> None:
-        """The next request of a batch."""
+    def begin(
+        self, name: str, writes: Sequence[Write] = (), *, asked_at_ms: int | None = None
+    ) -> None:
+        """The next request of a batch, perhaps asked for at another time than the batch."""
         if self.operation is not None:
             self.operation.name = name
             self.operation.writes = writes
+            if asked_at_ms is not None:
+                self.operation.asked_at_ms = asked_at_ms
 
     def _sort(self, delivery: Delivery) -> None:
         if delivery.is_terminal:
@@ -114,7 +118,7 @@ class WatchedStore(MemoryStore):
             self._disk.begin("purge")
             parts.append(await super().commit(Batch(purges=(rule,))))
         for claim in batch.claims:
-            self._disk.begin("claim")
+            self._disk.begin("claim", asked_at_ms=claim.now_ms)
             parts.append(await super().commit(Batch(claims=(claim,))))
         return Answers(
             [answer for part in parts for answer in part.puts],
