@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
@@ -15,47 +14,10 @@ from homing.domain.errors import (
     StoreUnavailable,
 )
 from homing.engine.commit.group_commit import DEPTH, LARGE_PUT, GroupCommit
-from homing.ports import Added, Answers, Batch, Kind, PurgeRule
-from homing.stores.memory import MemoryStore
+from homing.ports import Added, PurgeRule
 from homing.testing import samples
+from tests.unit.engine.recorder import Recorder, add
 from tests.unit.engine.world import quiet
-
-SOON_S = 10.0
-
-
-class Recorder(MemoryStore):
-    """Writes down its batches; refuses those with a name in `poison`; waits while it must."""
-
-    def __init__(self, writers: tuple[frozenset[Kind], ...] | None = None) -> None:
-        super().__init__()
-        self._writers = writers
-        self.batches: list[str] = []
-        self.poison: dict[str, Exception] = {}
-        self.may_answer = asyncio.Event()
-        self.may_answer.set()
-
-    @property
-    def writers(self) -> tuple[frozenset[Kind], ...]:
-        return self._writers or super().writers
-
-    async def commit(self, batch: Batch) -> Answers:
-        names = [write.delivery.id for put in batch.puts for write in put.writes]
-        names += ["facts" for put in batch.puts if not put.writes]
-        names += ["renew" for _ in batch.renewals] + ["purge" for _ in batch.purges]
-        names += ["claim" for _ in batch.claims]
-        self.batches.append(" ".join(names))
-        await self.may_answer.wait()
-        for name in names:
-            if name in self.poison:
-                raise self.poison[name]
-        return await super().commit(batch)
-
-
-async def add(commits: GroupCommit, *names: str) -> Sequence[object]:
-    async with asyncio.timeout(SOON_S):
-        return await asyncio.gather(
-            *(commits.add([samples.new(name)]) for name in names), return_exceptions=True
-        )
 
 
 async def test_requests_of_all_kinds_that_arrive_together_are_one_batch() -> None:
