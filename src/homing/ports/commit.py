@@ -33,8 +33,8 @@ class Put(Struct, frozen=True, gc=False):
     @property
     def kind(self) -> Kind:
         """An add if all its writes are; any other put, also one of facts alone, is a save."""
-        is_add = self.writes and all(write.over is None for write in self.writes)
-        return "add" if is_add else "save"
+        saves = [write for write in self.writes if write.over is not None]
+        return "save" if saves or not self.writes else "add"
 
 
 class Renewal(Struct, frozen=True, gc=False):
@@ -84,7 +84,8 @@ class Commits(Protocol):
         A key that has expired by the new one's creation is free again. Children whose key or id
         is taken are left out and not counted. Facts of the call are written in any case.
         """
-        writes = [write_of_new(one, self.projection) for one in new]
+        projection = self.projection
+        writes = [write_of_new(one, projection) for one in new]
         answers = await self.commit(Batch(puts=(Put(writes, facts),)))
         return cast("list[Added | Existing]", answers.puts[0])
 
@@ -96,7 +97,8 @@ class Commits(Protocol):
         open children; the store itself keeps that count. A replaced payload stays readable
         as the result `payload.<its number>`, which `drop_results` keeps.
         """
-        writes = [write_of_change(change, self.projection) for change in changes]
+        projection = self.projection
+        writes = [write_of_change(change, projection) for change in changes]
         answers = await self.commit(Batch(puts=(Put(writes, facts),)))
         return cast("list[bool]", answers.puts[0])
 

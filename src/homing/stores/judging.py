@@ -56,11 +56,8 @@ class Effect(Struct, gc=False):
     writes: list[Write]
     version: int
     is_exact: bool = True
-
-    @property
-    def is_replaced(self) -> bool:
-        """Remove what is stored under this id first."""
-        return self.before is not None and bool(self.writes) and self.writes[0].over is None
+    # Remove what is stored under this id first.
+    is_replaced: bool = False
 
 
 class Judged(Struct):
@@ -129,7 +126,8 @@ class _Judging:
         removed = self._effects.get(delivery_id)
         before = None if removed is None else removed.before
         # The record before its children, so that they see its id and its keys as taken.
-        effect = self._effects[delivery_id] = Effect(before, delivery, [write], delivery.version)
+        effect = Effect(before, delivery, [write], delivery.version, is_replaced=before is not None)
+        self._effects[delivery_id] = effect
         if write.children or write.due_at_zero_ms is not None or delivery.open_children:
             effect.after = _counted(write, self._add_children(write))
         self._conclude(write, [(key.source, key.key) for key in write.keys])
