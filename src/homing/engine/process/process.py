@@ -13,12 +13,8 @@ from homing.engine.intake.intake_priority import IntakePriority
 from homing.engine.process.counters import Counters
 from homing.engine.process.store_health import StoreHealth
 from homing.engine.route import Route
-from homing.engine.work.permits import Permits, SendPermits, SharedPermits
-from homing.engine.work.suspects import SUSPECT_PERMITS
+from homing.engine.work.permits import ProcessPermits
 from homing.ports import Clock, Provider, Random, Store
-
-# How many accepted sends may wait for their save: one kill can repeat at most this many.
-MAX_UNSAVED_SENDS = 64
 
 
 async def _nothing_to_do() -> None:
@@ -79,17 +75,10 @@ class Process:
         self.health = health
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
         self.time_scale = time_scale
-        sending = [route.name for route in routes if _sends(route)]
         self.counters = Counters(store, clock, holder)
-        self._unsaved_sends = SendPermits(MAX_UNSAVED_SENDS, sending)
-        # A crash takes down the whole process, so all routes share these.
-        self.suspects = Permits(SUSPECT_PERMITS)
+        self.permits = ProcessPermits(routes)
         self.intake = IntakePriority(clock)
         self._next_id = 0
-
-    def unsaved_sends(self, route: Route) -> SharedPermits:
-        """A send holds one of these from before its mark until its outcome is handed over."""
-        return self._unsaved_sends.of(route.name)
 
     def new_id(self) -> str:
         return self.new_ids(1)[0]
@@ -102,8 +91,3 @@ class Process:
 
     def lease_until_ms(self, route: Route) -> int:
         return self.clock.now_ms() + round(route.lease_s * 1000 * self.time_scale)
-
-
-def _sends(route: Route) -> bool:
-    plans = (route.plan, *route.plans.values())
-    return any(stage.sends for plan in plans for stage in plan.stages)

@@ -15,7 +15,7 @@ from homing.domain.policy import Plan, Stage
 from homing.engine.commit.settlement import PendingSave
 from homing.engine.process.process import Process
 from homing.engine.route import Route
-from homing.engine.work.permits import Permits
+from homing.engine.work.permits import RoutePermits, give_permits_back
 from homing.engine.work.steps import Packed
 from homing.ports import Claimed
 
@@ -64,36 +64,25 @@ def in_time(works: Sequence[ClaimedWork]) -> list[ClaimedWork]:
     ]
 
 
-def give_permits_back(works: Sequence[ClaimedWork]) -> None:
-    """Of one route: their outcomes are handed over for writing, or nothing was sent."""
-    permitted = [work for work in works if work.has_send_permit]
-    if permitted:
-        for work in permitted:
-            work.has_send_permit = False
-        first = permitted[0]
-        first.process.unsaved_sends(first.route).give_back(len(permitted))
-    roomy = [work for work in works if work.room is not None]
-    if roomy:
-        room = roomy[0].room
-        for work in roomy:
-            work.room = None
-        if room is not None:
-            room.give_back(len(roomy))
-
-
 def end_all(works: Sequence[ClaimedWork]) -> None:
     """The attempts of works of one owner are over, whatever their outcome."""
     ending = [work for work in works if not work.is_over]
     if not ending:
         return
-    give_permits_back(ending)
     for work in ending:
         work.is_over = True
-        if work.suspect_permits:
-            work.process.suspects.give_back(work.suspect_permits)
-            work.suspect_permits = 0
+    give_permits_back(ending)
     if ending[0].owner is not None:
         ending[0].owner.ended(ending)
+
+
+def release(work: ClaimedWork) -> None:
+    """Nothing was done about it: it is pending again, for any process."""
+    process = work.process
+    change = transitions.release(
+        work.delivery, plan=work.plan, now_ms=process.clock.now_ms(), roll=process.rng.roll()
+    )
+    process.saves.put(PendingSave("release", change, work.delivery, work.lease_end_s))
 
 
 class ClaimedWork(Struct, eq=False):
@@ -105,6 +94,7 @@ class ClaimedWork(Struct, eq=False):
 
     process: Process
     route: Route
+    permits: RoutePermits
     plan: Plan
     stage: Stage
     # False: the plan no longer has the stage of the delivery.
@@ -127,7 +117,7 @@ class ClaimedWork(Struct, eq=False):
     is_over: bool = False
     lost: bool = False
     settled: str | None = None
-    room: Permits | None = None
+    has_attempt_permit: bool = False
     has_send_permit: bool = False
     suspect_permits: int = 0
 
@@ -237,6 +227,7 @@ def works_of(
 ) -> list[ClaimedWork]:
     """Plan and stage are looked up once for all of one queue."""
     lease_end_s = claimed_at_s + route.lease_s
+    permits = process.permits.of(route)
     known: dict[tuple[str, str, str], tuple[Plan, Stage, bool]] = {}
     works: list[ClaimedWork] = []
     for one in claimed:
@@ -251,6 +242,7 @@ def works_of(
             ClaimedWork(
                 process,
                 route,
+                permits,
                 plan,
                 stage,
                 is_stage_known,

@@ -1,4 +1,4 @@
-"""The work that a worker holds, by id: its size in bytes, and the renewal of its leases."""
+"""The work that a worker holds, by id: its size, the renewal of its leases, its release."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from homing.engine.process.process import Process
 from homing.engine.route import Route
-from homing.engine.work.claimed_work import ClaimedWork
+from homing.engine.work.claimed_work import ClaimedWork, release
 
 
 class HeldWork:
@@ -48,6 +48,17 @@ class HeldWork:
                 del by_id[delivery_id]
                 size -= work.size
         self.size = size if by_id else 0
+
+    def give_back(self, works: Sequence[ClaimedWork]) -> None:
+        """They are pending again, but for those whose outcome is known or may be a send."""
+        for work in works:
+            self.forget((work,))
+            work.end()
+            if work.settled is not None or work.lost:
+                continue
+            # After its own mark the outcome is unknown: the next owner looks into it.
+            if not work.delivery.committing or work.delivery.unsettled_claims > 1:
+                release(work)
 
     async def renew_leases(self) -> None:
         """Extend the leases of all held work; a lost claim is detected at its next write."""

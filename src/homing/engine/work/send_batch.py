@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
-from homing.domain import transitions
 from homing.domain.errors import StoreFull
 from homing.domain.failure import Failure
 from homing.engine.commit.evidence import late_receipt
-from homing.engine.commit.settlement import Kept, PendingSave
+from homing.engine.commit.settlement import Kept
 from homing.engine.commit.settling import Ended, hand_over, settle
-from homing.engine.work.claimed_work import ClaimedWork, in_time, put_back
+from homing.engine.work.claimed_work import ClaimedWork, in_time, put_back, release
 from homing.engine.work.one_at_a_time import SingleSend, TooLate
 from homing.engine.work.outcomes import (
     conclude,
@@ -55,7 +54,7 @@ class SendBatch:
         self._stage = first.stage
         self._owner = first.owner
         self._process = first.process
-        self._permits = first.process.unsaved_sends(first.route)
+        self._permits = first.permits
         self._loop = asyncio.get_running_loop()
         self._deadline_s = self._loop.time() + self._stage.timeout_s
         # Not sent, and not settled either.
@@ -211,22 +210,15 @@ class SendBatch:
     def _not_marked(self, work: ClaimedWork, why: Kept) -> None:
         """So not sent. What the store had no room for is due again once it has."""
         work.lost = True
-        if not isinstance(why, StoreFull):
-            return
-        process = self._process
-        change = transitions.release(
-            work.delivery, plan=work.plan, now_ms=process.clock.now_ms(), roll=process.rng.roll()
-        )
-        process.saves.put(PendingSave("release", change, work.delivery, work.lease_end_s))
+        if isinstance(why, StoreFull):
+            release(work)
 
     async def _take_permits(self) -> None:
         """After the places at the provider, in every sender: two orders could deadlock."""
         works = list(self._prepared)
         if not works:
             return
-        taken = await self._permits.take(len(works))
-        for work in works[:taken]:
-            work.has_send_permit = True
+        taken = await self._permits.take_for_marks(works)
         await self._put_back_prepared(works[taken:])
 
     async def _put_back_prepared(self, works: Sequence[ClaimedWork]) -> None:
@@ -372,7 +364,9 @@ def _is_packed_quickly(step: SendStep, work: ClaimedWork) -> bool:
 
 
 def _being_marked(work: ClaimedWork) -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext() if work.room is None else work.room.being_marked()
+    if not work.has_attempt_permit:
+        return contextlib.nullcontext()
+    return work.permits.attempts.being_marked()
 
 
 def _may_commit(work: ClaimedWork) -> bool:

@@ -1,0 +1,168 @@
+"""Starts the claimed work of a route, in batches, as permits become free."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from homing.engine.route import Route
+from homing.engine.work.attempt import AttemptRunner
+from homing.engine.work.attempt_times import AttemptTimes
+from homing.engine.work.claimed_work import ClaimedWork
+from homing.engine.work.held_work import HeldWork
+from homing.engine.work.inbox import Inbox, batches
+from homing.engine.work.probing import Probing
+from homing.engine.work.send_batch import pack_ahead
+from homing.engine.work.suspects import SuspectQueue, is_suspect
+
+log = logging.getLogger("homing.engine")
+
+
+class Dispatcher:
+    """Each batch runs in a task of its own. Only the task of the next batch waits for permits."""
+
+    def __init__(
+        self,
+        route: Route,
+        runner: AttemptRunner,
+        held: HeldWork,
+        times: AttemptTimes,
+        probing: Probing,
+    ) -> None:
+        self._route = route
+        self._runner = runner
+        self._clock = runner.process.clock
+        self._permits = runner.process.permits.of(route)
+        self._held = held
+        self._times = times
+        self._probing = probing
+        self._inbox = Inbox()
+        self._suspects = SuspectQueue(self._permits, self._put_suspects_first)
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Whether a batch has left the inbox and waits for permits.
+        self._has_next = False
+        self._is_started = False
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Start what is handed out, until `cancel`."""
+        if not self._is_started:
+            self._is_started = True
+            self.spawn(self._dispatch())
+            self.spawn(self._suspects.run())
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it in a task that ends with this dispatcher."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self._inbox) or self._has_next
+
+    @property
+    def waiting_suspects(self) -> int:
+        return len(self._suspects)
+
+    def hand_out(self, works: Sequence[ClaimedWork]) -> None:
+        """Each starts when it is its turn; suspects wait for permits beside the others."""
+        suspects = [work for work in works if is_suspect(work.delivery)]
+        if suspects:
+            known = set(suspects)
+            works = [work for work in works if work not in known]
+            if self._is_started:
+                self._suspects.put(suspects)
+            else:
+                # `run_until_empty` makes one attempt after the other: each is alone.
+                for work in suspects:
+                    self._inbox.put((work,))
+        for batch in batches(works, self._times.batch_length):
+            self._inbox.put(batch)
+
+    def put_back(self, works: Sequence[ClaimedWork]) -> None:
+        """Nothing was done about them: they are the next to be tried."""
+        if self._is_closed:
+            self._held.give_back(works)
+        else:
+            self._inbox.put_first(works)
+
+    async def run_until_empty(self) -> int:
+        """Try all that was handed out, without `start`. Returns the number of attempts."""
+        attempted = 0
+        while self._inbox:
+            batch = await self._with_permits(self._inbox.get_nowait())
+            attempted += await self._attempt(batch, wait=True)
+        return attempted
+
+    def close(self) -> None:
+        """Give back what has not started, and start nothing more."""
+        self._is_closed = True
+        self._held.give_back([*self._inbox.take_all(), *self._suspects.take_all()])
+
+    async def cancel(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _put_suspects_first(self, works: Sequence[ClaimedWork]) -> None:
+        """They hold permits that other suspects wait for."""
+        for batch in batches(works):
+            self._inbox.put_first(batch)
+
+    async def _dispatch(self) -> None:
+        """Run the next batch, once it has permits; another task then does the same."""
+        batch: Sequence[ClaimedWork] = ()
+        try:
+            batch = await self._with_permits(await self._inbox.get())
+        except Exception:
+            log.exception("a batch of route %s could not start", self._route.name)
+        self.spawn(self._dispatch())
+        try:
+            if batch:
+                await self._attempt(batch, wait=False)
+        except Exception:
+            log.exception("a batch of route %s failed", self._route.name)
+
+    async def _with_permits(self, batch: Sequence[ClaimedWork]) -> Sequence[ClaimedWork]:
+        """Those that may start now. The rest goes back to the inbox."""
+        self._has_next = True
+        try:
+            if not batch[0].stage.sends:
+                await self._permits.attempts.take()  # one for all, which are called in turn
+                return batch
+            if self._permits.must_wait(batch):
+                await asyncio.sleep(0)  # the marks of the batch before it go to the store first
+                pack_ahead(batch)
+            taken = await self._permits.take_for_sends(batch)
+        finally:
+            self._has_next = False
+        if taken < len(batch):
+            self.put_back(batch[taken:])
+        return batch[:taken]
+
+    async def _attempt(self, batch: Sequence[ClaimedWork], *, wait: bool) -> int:
+        """Returns the number of attempts. Sends give back their permits themselves."""
+        sends = batch[0].stage.sends
+        try:
+            return await self._try(batch, sends=sends, wait=wait)
+        finally:
+            if not sends:
+                self._permits.attempts.give_back()
+
+    async def _try(self, batch: Sequence[ClaimedWork], *, sends: bool, wait: bool) -> int:
+        is_probe = batch[0].is_probe
+        if self._is_closed or self._probing.holds_back(batch[0]):
+            self._held.give_back(batch)  # it was claimed before the route was paused
+            return 0
+        began_s = self._clock.steady_s()
+        # What a probe has met is known once its outcome is written.
+        tried = len(await self._runner.run(batch, wait=wait or is_probe))
+        if tried > 1 and not sends:
+            self._times.note_batch(self._clock.steady_s() - began_s, tried)
+        if is_probe:
+            await self._probing.learn(batch[0])
+        return tried
