@@ -45,8 +45,8 @@ async def assert_only_the_bad_one_failed(world: World, accepted: dict[str, Deliv
     assert set(found.values()) == {"delivered"}
     [worker] = world.engine.workers.values()
     assert worker.held_ids == frozenset()
-    assert world.engine.process.permits.of(world.route).attempts.free == world.route.concurrency
-    assert world.engine.process.permits.of(world.route).sends.free == MAX_UNSAVED_SENDS
+    assert world.engine.runner.permits.of(world.route).attempts.free == world.route.concurrency
+    assert world.engine.runner.permits.of(world.route).sends.free == MAX_UNSAVED_SENDS
 
 
 class Odd(Flock):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
+from homing.engine.commit.group_commit import GroupCommit
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.engine.work.held_work import HeldWork
 from homing.ports import Answers, Batch, Envelope
@@ -149,7 +150,7 @@ async def test_the_end_of_a_lost_claim_does_not_end_a_newer_one_of_the_same_deli
     world, _, _ = await sending_one(timeout_s=5.0, prepared_after_s=0.0)
     earlier = held_by(world)
     newer = copy(earlier)
-    held = HeldWork(earlier.process, earlier.route)
+    held = HeldWork(earlier.process, earlier.route, GroupCommit(world.store))
     held.add([earlier])
     held.add([newer])
 

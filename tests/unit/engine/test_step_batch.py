@@ -1,4 +1,4 @@
-"""Handlers in lists: in the slot's own task, and one that waits holds up no other."""
+"""Handlers in lists: in the batch's own task, and one that waits holds up no other."""
 
 from __future__ import annotations
 

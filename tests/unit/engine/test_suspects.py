@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from homing.domain.delivery import Content, Delivery
-from homing.engine.work.claimed_work import ClaimedWork, works_of
+from homing.engine.work.claimed_work import ClaimedWork
 from homing.engine.work.permits import SUSPECT_PERMITS
 from homing.engine.work.suspects import SuspectQueue, permits_for
 from homing.engine.work.worker import READ_AHEAD
@@ -178,7 +178,7 @@ async def test_suspects_of_a_paused_route_hold_no_permits() -> None:
 
     await quiet()
 
-    assert world.engine.process.permits.of(world.route).suspects.free == SUSPECT_PERMITS
+    assert world.engine.runner.permits.of(world.route).suspects.free == SUSPECT_PERMITS
     assert worker.held_ids == frozenset()
     await world.engine.stop(grace_s=0.0)
 
@@ -203,7 +203,7 @@ async def test_however_many_suspects_wait_healthy_work_is_claimed_beside_them() 
 async def test_suspects_taken_away_while_they_wait_leave_all_permits_to_others() -> None:
     world = World(route())
     [claimed] = await _claimed_suspects(world, interruptions=1, interruption_noted=True)
-    permits = world.engine.process.permits.of(world.route)
+    permits = world.engine.runner.permits.of(world.route)
     await permits.suspects.take(SUSPECT_PERMITS)
     admitted: list[ClaimedWork] = []
     waiting = SuspectQueue(permits, admitted.extend)
@@ -224,5 +224,4 @@ async def _claimed_suspects(world: World, **fields: Any) -> list[ClaimedWork]:
     stored = await suspect(world, "suspect", **fields)
     stored = await world.get(stored.id)
     claimed = replace(stored, unsettled_claims=stored.unsettled_claims + 1)
-    process = world.engine.workers["event"]._process
-    return works_of(process, world.route, [Claimed(claimed, Content())], 0.0)
+    return world.engine.runner.works_of(world.route, [Claimed(claimed, Content())], 0.0)

@@ -56,7 +56,7 @@ def in_time(works: Sequence[ClaimedWork]) -> list[ClaimedWork]:
 
     After a pause without a heartbeat, which others may take for death, there are none.
     """
-    if not works or not works[0].process.is_fresh():
+    if not works or not works[0].process.liveness.is_fresh:
         return []
     now_s = works[0].process.clock.steady_s()
     return [
@@ -221,13 +221,13 @@ def stage_in(plan: Plan, name: str) -> tuple[Stage, bool]:
 def works_of(
     process: Process,
     route: Route,
+    permits: RoutePermits,
     claimed: Sequence[Claimed],
     claimed_at_s: float,
     owner: Owner | None = None,
 ) -> list[ClaimedWork]:
     """Plan and stage are looked up once for all of one queue."""
     lease_end_s = claimed_at_s + route.lease_s
-    permits = process.permits.of(route)
     known: dict[tuple[str, str, str], tuple[Plan, Stage, bool]] = {}
     works: list[ClaimedWork] = []
     for one in claimed:

@@ -34,7 +34,7 @@ class Dispatcher:
         self._route = route
         self._runner = runner
         self._clock = runner.process.clock
-        self._permits = runner.process.permits.of(route)
+        self._permits = runner.permits.of(route)
         self._held = held
         self._times = times
         self._probing = probing

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from homing.engine.process.liveness import Liveness
-from homing.engine.process.process import Process
+from homing.engine.commit.group_commit import GroupCommit
 from homing.engine.route import Route
-from homing.engine.work.claimed_work import ClaimedWork, Owner, works_of
+from homing.engine.work.attempt import AttemptRunner
+from homing.engine.work.claimed_work import ClaimedWork, Owner
 from homing.ports import Claim
 
 SHORTEST_REST_S = 0.001
@@ -18,10 +18,11 @@ LARGEST_PAYLOAD = 28 * 1024 * 1024
 class DueWork:
     """Claims for a worker, and computes how long it may wait before the next claim."""
 
-    def __init__(self, route: Route, process: Process, liveness: Liveness) -> None:
+    def __init__(self, route: Route, runner: AttemptRunner, commits: GroupCommit) -> None:
         self._route = route
-        self._liveness = liveness
-        self._process = process
+        self._runner = runner
+        self._process = runner.process
+        self._commits = commits
         # A send is marked durably before it begins, and a handler may run twice. Only where an
         # interrupted attempt costs budget must the claim itself outlast a power cut.
         self._counts_interruptions = any(plan.interrupted_counts for plan in route.all_plans)
@@ -37,7 +38,7 @@ class DueWork:
         await process.refresh_if_stale()
         asked_at_s = self._claimed_at_s = clock.steady_s()
         self._claimed_up_to_ms = clock.now_ms()
-        claimed = await process.commits.claim(
+        claimed = await self._commits.claim(
             Claim(
                 worker=process.holder,
                 now_ms=self._claimed_up_to_ms,
@@ -46,18 +47,18 @@ class DueWork:
                 limit_bytes=limit_bytes,
                 queues=route.served_queues,
                 # Never our own: housekeeping finds claims of ours that no task knows.
-                alive_holders=self._liveness.alive | {process.holder},
+                alive_holders=process.liveness.alive | {process.holder},
                 durable=self._counts_interruptions,
             )
         )
-        works = works_of(process, route, claimed, asked_at_s, owner)
+        works = self._runner.works_of(route, claimed, asked_at_s, owner)
         size = sum([work.size for work in works])
         # A claim that its byte limit has cut has left due work behind.
         was_cut = limit_bytes is not None and size + LARGEST_PAYLOAD > limit_bytes
         self._got_all = not works or (len(works) < limit and not was_cut)
         # How long the first one has waited; one that was deferred seems to have waited longer.
         since_ms = claimed[0].delivery.updated_at_ms if claimed else self._claimed_up_to_ms
-        self._lag_s = (self._claimed_up_to_ms - since_ms) / 1000 / process.time_scale
+        self._lag_s = (self._claimed_up_to_ms - since_ms) / 1000 / process.liveness.time_scale
         return works
 
     async def portion(self, limit: int) -> int:
@@ -79,5 +80,5 @@ class DueWork:
         """Until then; nothing, if it is due already."""
         if due_at_ms is None:
             return self._route.poll_s
-        due_in_s = (due_at_ms - self._process.clock.now_ms()) / 1000 / self._process.time_scale
-        return min(max(due_in_s, 0.0), self._route.poll_s)
+        due_in_s = (due_at_ms - self._process.clock.now_ms()) / 1000
+        return min(max(due_in_s / self._process.liveness.time_scale, 0.0), self._route.poll_s)

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from homing.engine.commit.group_commit import GroupCommit
 from homing.engine.process.process import Process
 from homing.engine.route import Route
 from homing.engine.work.claimed_work import ClaimedWork, release
 
 
 class HeldWork:
-    def __init__(self, process: Process, route: Route) -> None:
+    def __init__(self, process: Process, route: Route, commits: GroupCommit) -> None:
         self._process = process
+        self._commits = commits
         self._route = route
         self._by_id: dict[str, ClaimedWork] = {}
         self.size = 0
@@ -73,7 +75,7 @@ class HeldWork:
             return
         until_ms = process.lease_until_ms(self._route)
         asked = [(work.delivery.id, work.delivery.version) for work in aged]
-        renewed = await process.commits.renew(process.holder, asked, until_ms)
+        renewed = await self._commits.renew(process.holder, asked, until_ms)
         for work, (_, version), is_kept in zip(aged, asked, renewed, strict=True):
             # A write since then, or one under way, carries a lease of its own.
             is_same = work.delivery.version == version and not work.is_being_written

@@ -31,7 +31,7 @@ class Probing:
 
     def holds_back(self, work: ClaimedWork) -> bool:
         """Whether the route is paused for this message, which may be a probe."""
-        return self._pausing.holds_back(self._route.name, work.is_probe)
+        return self._pausing.holds_back(self._route.name, is_probe=work.is_probe)
 
     def rest_s(self) -> float:
         """How long the next probe has to wait."""

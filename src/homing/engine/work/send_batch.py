@@ -27,6 +27,7 @@ from homing.engine.work.outcomes import (
     conclude_found,
     timed_out,
 )
+from homing.engine.work.providers import Providers
 from homing.engine.work.starting import leave_out_what_may_not_start
 from homing.engine.work.steps import Packed, SendStep, outcome_of
 from homing.ports import Accepted, Done, GroupProvider, GroupSend, Outcome
@@ -46,10 +47,13 @@ class SendBatch:
     What is put back leaves the list.
     """
 
-    def __init__(self, step: SendStep, works: list[ClaimedWork], *, wait: bool) -> None:
+    def __init__(
+        self, step: SendStep, works: list[ClaimedWork], providers: Providers, *, wait: bool
+    ) -> None:
         first = works[0]
         self._step = step
         self._works = works
+        self._providers = providers
         self._wait = wait
         self._stage = first.stage
         self._owner = first.owner
@@ -154,7 +158,7 @@ class SendBatch:
 
     def _take_prepared(self, work: ClaimedWork, answer: object) -> None:
         if isinstance(answer, _NOT_PREPARED):
-            self._process.on_answer(self._step.provider, answer)
+            self._providers.learn(self._step.provider, answer)
             self._end(work, answer)
         elif hasattr(answer, "start"):  # a check of the whole Protocol costs 40 calls
             self._prepared[work] = cast(GroupSend, answer)
@@ -172,7 +176,9 @@ class SendBatch:
         began_s = self._loop.time()
         await self._process.refresh_if_stale()
         first = next(iter(self._prepared))
-        if first.owner is not None and self._process.holds_back(first.route.name, first.is_probe):
+        pausing = self._process.pausing
+        is_paused = pausing.holds_back(first.route.name, is_probe=first.is_probe)
+        if first.owner is not None and is_paused:
             await self._put_back_prepared(list(self._prepared))  # paused since they were claimed
             return []
         for work in [work for work in self._prepared if work.delivery.maybe_sent_at_ms is not None]:
@@ -256,7 +262,7 @@ class SendBatch:
         if self._under_way.pop(work, None) is None:
             return  # its time was over, or it was told before
         if answer.__class__ is Accepted and not answer.refused:
-            self._process.on_answer(self._step.provider, answer)
+            self._providers.learn(self._step.provider, answer)
             self._accepted.append((work, Done(receipt=answer.receipt)))
         elif isinstance(answer, TooLate):
             """Marked and not sent: its next owner looks into it."""
@@ -266,7 +272,7 @@ class SendBatch:
             self._exit = answer
             self._wake()
         else:
-            self._process.on_answer(self._step.provider, answer)
+            self._providers.learn(self._step.provider, answer)
             self._end(work, outcome_of(answer))
         if not self._under_way:
             self._wake()

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreError
-from homing.engine.process.liveness import Liveness
-from homing.engine.process.pausing import Pausing
+from homing.engine.commit.group_commit import GroupCommit
 from homing.engine.route import Route
 from homing.engine.work.attempt import AttemptRunner
 from homing.engine.work.attempt_times import AttemptTimes
@@ -42,8 +41,7 @@ class RouteWorker:
         self,
         route: Route,
         runner: AttemptRunner,
-        pausing: Pausing,
-        liveness: Liveness,
+        commits: GroupCommit,
         wakeup: WakeUp,
         tell_claimed: Callable[[Sequence[Delivery]], None] | None = None,
     ) -> None:
@@ -53,10 +51,10 @@ class RouteWorker:
         self._runner = runner
         self._wakeup = wakeup
         self._tell_claimed = tell_claimed
-        self._due = DueWork(route, runner.process, liveness)
-        self._held = HeldWork(runner.process, route)
+        self._due = DueWork(route, runner, commits)
+        self._held = HeldWork(runner.process, route, commits)
         self._times = AttemptTimes(runner.process.clock)
-        self._probing = Probing(route, pausing, runner.process.clock)
+        self._probing = Probing(route, runner.process.pausing, runner.process.clock)
         self._dispatcher = Dispatcher(route, runner, self._held, self._times, self._probing)
         self._inline: dict[str, ClaimedWork] = {}
         self._freed = asyncio.Event()
@@ -94,7 +92,7 @@ class RouteWorker:
 
     @contextlib.contextmanager
     def keeping(self, work: ClaimedWork) -> Iterator[None]:
-        """For an inline attempt: while it lasts its lease is renewed, and no slot takes it."""
+        """For an inline attempt: while it lasts its lease is renewed, and a stop waits for it."""
         self._held.add((work,))
         self._inline[work.delivery.id] = work
         try:
