@@ -413,8 +413,8 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a paused route stays paused",
         "I14",
-        "engine/work/probing.py",
-        "            await self._pausing.end_fault(self._route.name)\n",
+        "engine/work/dispatcher.py",
+        "            await self._pausing.end_fault(name)\n",
         "            pass\n",
         faults="outage",
         routes="post",

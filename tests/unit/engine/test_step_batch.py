@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from homing.domain.failure import Failure
-from homing.engine.work.attempt_times import TURN_S
+from homing.engine.work.dispatcher import TURN_S
 from homing.ports import Answers, Batch, Done, Outcome, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.test_worker import running
@@ -150,7 +150,7 @@ async def test_lists_of_slow_handlers_become_short_so_that_others_have_their_tur
 
     async with running(world):
         await world.until_told("succeed", 64)
-        assert worker._times.batch_length == 2
+        assert worker._dispatcher._batch_length == 2
 
 
 @pytest.mark.parametrize("waits", [False, True])

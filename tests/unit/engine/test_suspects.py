@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from homing.domain.delivery import Content, Delivery
-from homing.engine.work.claimed_work import ClaimedWork
+from homing.engine.work.claimed_work import ClaimedWork, works_of
 from homing.engine.work.permits import SUSPECT_PERMITS
 from homing.engine.work.suspects import SuspectQueue, permits_for
 from homing.engine.work.worker import READ_AHEAD
@@ -224,4 +224,5 @@ async def _claimed_suspects(world: World, **fields: Any) -> list[ClaimedWork]:
     stored = await suspect(world, "suspect", **fields)
     stored = await world.get(stored.id)
     claimed = replace(stored, unsettled_claims=stored.unsettled_claims + 1)
-    return world.engine.runner.works_of(world.route, [Claimed(claimed, Content())], 0.0)
+    runner, held = world.engine.runner, Claimed(claimed, Content())
+    return works_of(runner.process, world.route, runner.permits.of(world.route), [held], 0.0)

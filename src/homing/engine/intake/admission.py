@@ -17,7 +17,7 @@ from homing.engine.intake.request import Request, Ticket
 from homing.engine.intake.submissions import Submissions
 from homing.engine.route import Route
 from homing.engine.work.attempt import AttemptRunner
-from homing.engine.work.claimed_work import ClaimedWork
+from homing.engine.work.claimed_work import ClaimedWork, works_of
 from homing.ports import Added, AsyncTransaction, Claimed, Existing, Transaction
 
 __all__ = ["Admission", "Keeper", "Request", "Ticket"]
@@ -27,8 +27,6 @@ Wanted: TypeAlias = tuple[Route, Request]
 
 class Keeper(Protocol):
     """A worker of this process that keeps the claim of an inline attempt."""
-
-    holder: str
 
     def keeping(self, work: ClaimedWork) -> AbstractContextManager[None]: ...
 
@@ -122,10 +120,11 @@ class Admission:
             return ticket
         await self._process.refresh_if_stale()
         keeper = self._keepers[route.name]
-        new = self._claimed(route, new, keeper.holder)
+        new = self._claimed(route, new)
         asked_at_s = self._process.clock.steady_s()
         claimed = Claimed(new.delivery, Content(new.payload))
-        [held] = self._runner.works_of(route, [claimed], asked_at_s)
+        permits = self._runner.permits.of(route)
+        [held] = works_of(self._process, route, permits, [claimed], asked_at_s)
         with ExitStack() as kept:
             kept.enter_context(keeper.keeping(held))
             [answer] = await self._commits.add([new])
@@ -155,11 +154,13 @@ class Admission:
             and not self._process.pausing.is_paused(route.name)
         )
 
-    def _claimed(self, route: Route, new: New, holder: str) -> New:
+    def _claimed(self, route: Route, new: New) -> New:
         """Stored already claimed by this process: no other can start it in between."""
-        lease_until_ms = self._process.lease_until_ms(route)
         claimed = transitions.accept_claimed(
-            new.delivery, holder=holder, phase="inline", lease_until_ms=lease_until_ms
+            new.delivery,
+            holder=self._process.holder,
+            phase="inline",
+            lease_until_ms=self._process.lease_until_ms(route),
         )
         return replace(new, delivery=claimed.delivery)
 

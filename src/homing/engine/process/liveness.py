@@ -98,6 +98,13 @@ class Liveness:
         """Whether our last heartbeat makes others consider this process alive for some time."""
         return self._is_fresh(self._clock.steady_s())
 
+    def was_fresh_since(self, since_s: float) -> bool:
+        """Whether others have taken this process for alive from then on.
+
+        A heartbeat after a pause makes it fresh again, but not what it held before the pause.
+        """
+        return self.is_fresh and self._judging_since_s <= since_s
+
     def _is_fresh(self, now_s: float) -> bool:
         if self._last_beat_s is None:
             return True  # a process that never beats is not judged by its beats

@@ -13,7 +13,7 @@ from homing.domain.errors import StoreError
 from homing.domain.failure import Failure
 from homing.engine.process.process import Process
 from homing.engine.route import Route
-from homing.engine.work.claimed_work import ClaimedWork, Owner, works_of
+from homing.engine.work.claimed_work import ClaimedWork, works_of
 from homing.engine.work.permits import ProcessPermits
 from homing.engine.work.providers import Providers
 from homing.engine.work.send_batch import SendBatch
@@ -32,16 +32,6 @@ class AttemptRunner:
         self.permits = permits
         self._providers = providers
         self._limits = TimeLimits()
-
-    def works_of(
-        self,
-        route: Route,
-        claimed: Sequence[Claimed],
-        claimed_at_s: float,
-        owner: Owner | None = None,
-    ) -> list[ClaimedWork]:
-        """What was claimed, with what an attempt of it needs."""
-        return works_of(self.process, route, self.permits.of(route), claimed, claimed_at_s, owner)
 
     async def run(self, works: Sequence[ClaimedWork], *, wait: bool = False) -> list[ClaimedWork]:
         """Try each of them once; returns those that were tried, and not put back into the inbox.
@@ -87,7 +77,8 @@ class AttemptRunner:
             lease_until_ms=process.lease_until_ms(route),
         )
         held = Claimed(claimed.delivery, Content(new.payload))
-        [work] = self.works_of(route, [held], process.clock.steady_s())
+        permits = self.permits.of(route)
+        [work] = works_of(process, route, permits, [held], process.clock.steady_s())
         step = route.steps.get(work.stage.name)
         if not isinstance(step, SendStep):
             raise TypeError(f"stage {work.stage.name!r} of route {route.name!r} does not send")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -52,11 +53,11 @@ def put_back(works: Sequence[ClaimedWork], batch: list[ClaimedWork]) -> None:
 
 
 def in_time(works: Sequence[ClaimedWork]) -> list[ClaimedWork]:
-    """Of works of one process, those for which the time of a whole send fits into the lease.
+    """Of marked works of one process and batch, those whose lease lasts for a whole send.
 
     After a pause without a heartbeat, which others may take for death, there are none.
     """
-    if not works or not works[0].process.liveness.is_fresh:
+    if not works or not works[0].process.liveness.was_fresh_since(works[0].marked_at_s):
         return []
     now_s = works[0].process.clock.steady_s()
     return [
@@ -114,6 +115,8 @@ class ClaimedWork(Struct, eq=False):
     is_handled: bool | None = None
     # What is on its way to the store carries the lease of its time: a renewal would be undone.
     is_being_written: bool = False
+    # When its mark was asked for; a send without a mark has no time.
+    marked_at_s: float = math.inf
     is_over: bool = False
     lost: bool = False
     settled: str | None = None
@@ -141,14 +144,10 @@ class ClaimedWork(Struct, eq=False):
     def marked(self, change: Change, asked_at_s: float) -> None:
         """It is stored; a new lease counts from when it was asked for."""
         self.is_being_written = False
+        self.marked_at_s = asked_at_s
         if change.delivery.due_at_ms != self.delivery.due_at_ms:
             self.lease_end_s = asked_at_s + self.route.lease_s
         self.wrote(change)
-
-    @property
-    def may_commit(self) -> bool:
-        """Whether the time of a whole send still fits into the lease."""
-        return bool(in_time((self,)))
 
     def wrote(self, change: Change) -> None:
         """The change is stored, and the work goes on from there."""

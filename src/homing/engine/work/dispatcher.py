@@ -9,38 +9,41 @@ from typing import Any
 
 from homing.engine.route import Route
 from homing.engine.work.attempt import AttemptRunner
-from homing.engine.work.attempt_times import AttemptTimes
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.engine.work.held_work import HeldWork
-from homing.engine.work.inbox import Inbox, batches
-from homing.engine.work.probing import Probing
+from homing.engine.work.inbox import MAX_BATCH, Inbox, batches
+from homing.engine.work.probing import shows_recovery
 from homing.engine.work.send_batch import pack_ahead
 from homing.engine.work.suspects import SuspectQueue, is_suspect
 
 log = logging.getLogger("homing.engine")
 
 
-class Dispatcher:
-    """Each batch runs in a task of its own. Only the task of the next batch waits for permits."""
+# A batch of steps that never wait runs for about this long before other tasks run.
+TURN_S = 0.02
 
-    def __init__(
-        self,
-        route: Route,
-        runner: AttemptRunner,
-        held: HeldWork,
-        times: AttemptTimes,
-        probing: Probing,
-    ) -> None:
+
+class Dispatcher:
+    """Each batch runs in a task of its own. Only the task of the next batch waits for permits.
+
+    `slowest_s` is the longest time of an attempt, which decays slowly.
+    """
+
+    def __init__(self, route: Route, runner: AttemptRunner, held: HeldWork) -> None:
         self._route = route
         self._runner = runner
         self._clock = runner.process.clock
+        self._pausing = runner.process.pausing
         self._permits = runner.permits.of(route)
         self._held = held
-        self._times = times
-        self._probing = probing
         self._inbox = Inbox()
         self._suspects = SuspectQueue(self._permits, self._put_suspects_first)
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In the order of their starts, so that a run can be repeated.
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        # The start of each running attempt, by id.
+        self._running: dict[str, float] = {}
+        self.slowest_s = 0.0
+        self._batch_length = MAX_BATCH
         # Whether a batch has left the inbox and waits for permits.
         self._has_next = False
         self._is_started = False
@@ -56,8 +59,12 @@ class Dispatcher:
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run it in a task that ends with this dispatcher."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
 
     @property
     def has_more(self) -> bool:
@@ -79,15 +86,28 @@ class Dispatcher:
                 # `run_until_empty` makes one attempt after the other: each is alone.
                 for work in suspects:
                     self._inbox.put((work,))
-        for batch in batches(works, self._times.batch_length):
+        for batch in batches(works, self._batch_length):
             self._inbox.put(batch)
 
+    def began(self, works: Sequence[ClaimedWork]) -> None:
+        now_s = self._clock.steady_s()
+        for work in works:
+            self._running[work.delivery.id] = now_s
+
     def put_back(self, works: Sequence[ClaimedWork]) -> None:
-        """Nothing was done about them: they are the next to be tried."""
         if self._is_closed:
             self._held.give_back(works)
         else:
             self._inbox.put_first(works)
+
+    def ended(self, works: Sequence[ClaimedWork]) -> None:
+        if self._running:
+            now_s = self._clock.steady_s()
+            for work in works:
+                began_s = self._running.pop(work.delivery.id, None)
+                if began_s is not None:
+                    self._note_time(now_s - began_s)
+        self._held.forget(works)
 
     async def run_until_empty(self) -> int:
         """Try all that was handed out, without `start`. Returns the number of attempts."""
@@ -154,15 +174,24 @@ class Dispatcher:
                 self._permits.attempts.give_back()
 
     async def _try(self, batch: Sequence[ClaimedWork], *, sends: bool, wait: bool) -> int:
-        is_probe = batch[0].is_probe
-        if self._is_closed or self._probing.holds_back(batch[0]):
+        first, name = batch[0], self._route.name
+        if self._is_closed or self._pausing.holds_back(name, is_probe=first.is_probe):
             self._held.give_back(batch)  # it was claimed before the route was paused
             return 0
         began_s = self._clock.steady_s()
         # What a probe has met is known once its outcome is written.
-        tried = len(await self._runner.run(batch, wait=wait or is_probe))
+        tried = len(await self._runner.run(batch, wait=wait or first.is_probe))
         if tried > 1 and not sends:
-            self._times.note_batch(self._clock.steady_s() - began_s, tried)
-        if is_probe:
-            await self._probing.learn(batch[0])
+            self._note_batch(self._clock.steady_s() - began_s, tried)
+        if first.is_probe and shows_recovery(first):
+            await self._pausing.end_fault(name)
         return tried
+
+    def _note_batch(self, took_s: float, number: int) -> None:
+        """Batches of slow steps become shorter, so that none blocks the event loop for long."""
+        self._note_time(took_s / number)
+        length = int(TURN_S * number / took_s) if took_s > 0 else MAX_BATCH
+        self._batch_length = max(1, min(length, MAX_BATCH))
+
+    def _note_time(self, took_s: float) -> None:
+        self.slowest_s = max(took_s, self.slowest_s * 0.99)

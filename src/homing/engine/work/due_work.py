@@ -7,7 +7,7 @@ import asyncio
 from homing.engine.commit.group_commit import GroupCommit
 from homing.engine.route import Route
 from homing.engine.work.attempt import AttemptRunner
-from homing.engine.work.claimed_work import ClaimedWork, Owner
+from homing.engine.work.claimed_work import ClaimedWork, Owner, works_of
 from homing.ports import Claim
 
 SHORTEST_REST_S = 0.001
@@ -20,8 +20,8 @@ class DueWork:
 
     def __init__(self, route: Route, runner: AttemptRunner, commits: GroupCommit) -> None:
         self._route = route
-        self._runner = runner
         self._process = runner.process
+        self._permits = runner.permits.of(route)
         self._commits = commits
         # A send is marked durably before it begins, and a handler may run twice. Only where an
         # interrupted attempt costs budget must the claim itself outlast a power cut.
@@ -51,7 +51,7 @@ class DueWork:
                 durable=self._counts_interruptions,
             )
         )
-        works = self._runner.works_of(route, claimed, asked_at_s, owner)
+        works = works_of(process, route, self._permits, claimed, asked_at_s, owner)
         size = sum([work.size for work in works])
         # A claim that its byte limit has cut has left due work behind.
         was_cut = limit_bytes is not None and size + LARGEST_PAYLOAD > limit_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -18,6 +19,8 @@ class HeldWork:
         self._commits = commits
         self._route = route
         self._by_id: dict[str, ClaimedWork] = {}
+        # Set whenever there is less; whoever waits for that clears it.
+        self.freed = asyncio.Event()
         self.size = 0
 
     def __len__(self) -> int:
@@ -50,6 +53,7 @@ class HeldWork:
                 del by_id[delivery_id]
                 size -= work.size
         self.size = size if by_id else 0
+        self.freed.set()
 
     def give_back(self, works: Sequence[ClaimedWork]) -> None:
         """They are pending again, but for those whose outcome is known or may be a send."""

@@ -376,7 +376,7 @@ def _being_marked(work: ClaimedWork) -> contextlib.AbstractContextManager[None]:
 
 
 def _may_commit(work: ClaimedWork) -> bool:
-    return work.may_commit
+    return bool(in_time((work,)))
 
 
 async def _abandon(send: GroupSend) -> None:

@@ -11,13 +11,12 @@ from homing.domain.errors import StoreError
 from homing.engine.commit.group_commit import GroupCommit
 from homing.engine.route import Route
 from homing.engine.work.attempt import AttemptRunner
-from homing.engine.work.attempt_times import AttemptTimes
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.engine.work.dispatcher import Dispatcher
 from homing.engine.work.due_work import DueWork
 from homing.engine.work.handled_before import note_handled
 from homing.engine.work.held_work import HeldWork
-from homing.engine.work.probing import CANDIDATES, Probing
+from homing.engine.work.probing import found_fault
 from homing.engine.work.wakeup import WakeUp
 
 # How many are claimed beyond the permits, while steps are short compared with the lease.
@@ -35,7 +34,7 @@ LAST_CLAIM_S = 1.0
 
 
 class RouteWorker:
-    """The worker of one route. `holder` names this process in the store."""
+    """Claims for one route, as much as its dispatcher can start soon."""
 
     def __init__(
         self,
@@ -46,20 +45,17 @@ class RouteWorker:
         tell_claimed: Callable[[Sequence[Delivery]], None] | None = None,
     ) -> None:
         self.route = route
-        self.holder = runner.process.holder
         self._process = runner.process
         self._runner = runner
         self._wakeup = wakeup
         self._tell_claimed = tell_claimed
         self._due = DueWork(route, runner, commits)
         self._held = HeldWork(runner.process, route, commits)
-        self._times = AttemptTimes(runner.process.clock)
-        self._probing = Probing(route, runner.process.pausing, runner.process.clock)
-        self._dispatcher = Dispatcher(route, runner, self._held, self._times, self._probing)
+        self._dispatcher = Dispatcher(route, runner, self._held)
         self._inline: dict[str, ClaimedWork] = {}
-        self._freed = asyncio.Event()
         self._claims_under_way = 0
         self._stopping = False
+        self._last_probe_s = float("-inf")
 
     async def run(self) -> None:
         """Claim and attempt until stopped; can be called again after an error."""
@@ -100,7 +96,6 @@ class RouteWorker:
         finally:
             self._inline.pop(work.delivery.id, None)
             self._held.forget((work,))
-            self._freed.set()
 
     def attempt_in_background(
         self, work: ClaimedWork, kept: contextlib.AbstractContextManager[object]
@@ -123,27 +118,12 @@ class RouteWorker:
 
     @property
     def running(self) -> int:
-        return self._times.running
-
-    @property
-    def has_more(self) -> bool:
-        return self._dispatcher.has_more
-
-    def began(self, works: Sequence[ClaimedWork]) -> None:
-        self._times.began(works)
-
-    def put_back(self, works: Sequence[ClaimedWork]) -> None:
-        self._dispatcher.put_back(works)
-
-    def ended(self, works: Sequence[ClaimedWork]) -> None:
-        self._times.ended(works)
-        self._held.forget(works)
-        self._freed.set()
+        return self._dispatcher.running
 
     async def stop(self, grace_s: float) -> None:
         """Stop claiming, give back what has not started, finish what runs; then end."""
         self._stopping = True
-        self._freed.set()
+        self._held.freed.set()
         self._dispatcher.close()
         ends_at_s = self._process.clock.steady_s() + grace_s
         # What is being claimed right now is given back too.
@@ -169,39 +149,46 @@ class RouteWorker:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not is_free():
-                    self._freed.clear()
-                    await self._freed.wait()
+                    self._held.freed.clear()
+                    await self._held.freed.wait()
 
     async def renew_leases(self) -> None:
         await self._held.renew_leases()
 
     async def _claim_once(self) -> float:
         """Claim what there is room for; returns how long to wait before the next claim."""
-        if self._probing.is_paused:
+        if self._process.pausing.is_paused(self.route.name):
             return await self._probe()
-        self._probing.put_off()
+        # The delivery that finds a fault is its first probe: the next one comes later.
+        self._last_probe_s = self._process.clock.steady_s()
         room = max(min(self._capacity() - self._in_use(), CLAIM_LIMIT), 1)
         self._dispatcher.hand_out(await self._claim(await self._due.portion(room)))
         return await self._due.rest_after_claim_s()
 
     async def _probe(self) -> float:
         """Try one message from time to time, to see whether the route works again."""
-        rest_s = self._probing.rest_s()
+        now_s = self._process.clock.steady_s()
+        rest_s = self._last_probe_s + self.route.probe_every_s - now_s
+        if not self._process.pausing.may_probe(self.route.name):
+            return self.route.poll_s
         if rest_s > 0:
             return rest_s
         if not len(self._held):
-            self._probing.put_off()
-            probe, rest = self._probing.choose(await self._claim(CANDIDATES))
-            self._dispatcher.hand_out(probe)
-            self._held.give_back(rest)
+            self._last_probe_s = now_s
+            works = sorted(await self._claim(2), key=found_fault)
+            for work in works[:1]:
+                work.is_probe = True
+            self._dispatcher.hand_out(works[:1])
+            self._held.give_back(works[1:])
         return self.route.probe_every_s
 
     async def _claim(self, limit: int) -> list[ClaimedWork]:
         self._claims_under_way += 1
         try:
             free_bytes = max(MAX_HELD_BYTES - self._held.size, 1)
-            # A stop that came before this gives nothing back any more.
-            works = [] if self._stopping else await self._due.claim(limit, self, free_bytes)
+            works: list[ClaimedWork] = []
+            if not self._stopping:  # a stop gives nothing back any more
+                works = await self._due.claim(limit, self._dispatcher, free_bytes)
             self._held.add(works)
             if works:
                 await self._claimed(works)
@@ -211,7 +198,7 @@ class RouteWorker:
             return []
         finally:
             self._claims_under_way -= 1
-            self._freed.set()
+            self._held.freed.set()
 
     async def _claimed(self, works: Sequence[ClaimedWork]) -> None:
         with contextlib.suppress(StoreError):  # then each batch asks again
@@ -220,7 +207,7 @@ class RouteWorker:
             self._tell_claimed([work.delivery for work in works])
 
     def _capacity(self) -> int:
-        quick = self._times.slowest_s < self.route.lease_s * QUICK_SHARE_OF_LEASE
+        quick = self._dispatcher.slowest_s < self.route.lease_s * QUICK_SHARE_OF_LEASE
         may_wait = quick and not self.route.plan.interrupted_counts
         return self.route.most_at_once + (READ_AHEAD if may_wait else 0)
 
@@ -236,5 +223,5 @@ class RouteWorker:
         while not self._stopping and (
             self._in_use() > self._capacity() // 2 or self._held.size > MAX_HELD_BYTES // 2
         ):
-            self._freed.clear()
-            await self._freed.wait()
+            self._held.freed.clear()
+            await self._held.freed.wait()
