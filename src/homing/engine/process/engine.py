@@ -136,6 +136,7 @@ class Engine:
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
+        self._is_beating = False
         self._take_lines = take_lines
 
     def _worker(self, route: Route) -> RouteWorker:
@@ -186,10 +187,10 @@ class Engine:
     async def ensure_beating(self) -> None:
         """Heartbeats for a process that sends inline without a worker."""
         async with self._starting:
-            if self.liveness.has_beaten:
-                return
-            await self.recover()
-            self._start_beating()
+            # A first beat alone is not enough: a recovery that failed after it is repeated.
+            if not self._is_beating:
+                await self.recover()
+                self._start_beating()
 
     async def watch(self) -> None:
         """In a process without workers: know what is paused, and raise alerts if it can."""
@@ -197,6 +198,7 @@ class Engine:
         self._start_looking()
 
     def _start_beating(self) -> None:
+        self._is_beating = True
         self._spawn("providers", self._providers.watch)
         # In a task of its own, so that nothing slow can delay a heartbeat.
         self._repeat("heartbeats", self._beat, self._until_next_beat)
