@@ -11,10 +11,10 @@ from homing.cli.options import AsJson, Place, command
 from homing.cli.session import print_json, with_homing
 from homing.cli.terminal import STATE_COLORS, Colored, at, colored, table
 from homing.domain.delivery import State
+from homing.engine.ops.bounded import count_requests
 from homing.engine.ops.delivery_filter import facets_of
 from homing.engine.ops.inspecting import oldest_due_ms
 from homing.engine.ops.labels import ENGINE_LABELS
-from homing.engine.ops.request_counts import count_requests
 from homing.engine.process.pausing import paused_routes
 from homing.engine.process.store_report import store_warnings, why_not_writable
 from homing.engine.process.unserved import unserved_queues, unserved_text

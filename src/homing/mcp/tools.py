@@ -10,10 +10,10 @@ import msgspec
 
 from homing.content.characters import check_label
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
+from homing.engine.ops.bounded import count_requests
 from homing.engine.ops.caller import CallerOperations
 from homing.engine.ops.delivery_filter import DeliveryFilter, filter_from
 from homing.engine.ops.masking import HIDDEN
-from homing.engine.ops.request_counts import count_requests
 from homing.engine.ops.views import DeliveryView, attempt_view, audit_view
 from homing.engine.process.pausing import paused_routes
 from homing.engine.process.unserved import unserved_queues

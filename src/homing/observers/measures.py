@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from homing.domain.delivery import Attempt
-from homing.engine.ops.request_counts import count_requests
+from homing.engine.ops.bounded import count_requests
 from homing.engine.process.pausing import paused_routes
 from homing.engine.route import Route
 from homing.ports import Clock, Store, Transitioned

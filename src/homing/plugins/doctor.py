@@ -240,8 +240,8 @@ async def _clock(homing: Homing) -> list[Finding]:
     if ahead_s > CLOCK_STEP_S:
         detail = f"a worker's clock was {span(ahead_s)} ahead of this one: use one time source"
         return [Finding("clock", "bad", detail)]
-    if engine.process.time_scale != 1.0:
-        detail = f"time_scale: time runs {engine.process.time_scale:g} times as fast; for testing"
+    if engine.liveness.time_scale != 1.0:
+        detail = f"time_scale: time runs {engine.liveness.time_scale:g} times as fast; for testing"
         return [Finding("clock", "warning", detail)]
     return [Finding("clock", "good", "not behind any stored time")]
 

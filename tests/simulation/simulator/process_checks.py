@@ -16,7 +16,7 @@ TOLD_WITHIN_S = 20.0
 # Each process that meets the fault may tell of it before it hears of the others.
 AGAIN = 1
 # What runs in the background of an engine never ends by an exception.
-BACKGROUND = ("Engine._revive", "RouteWorker._slot", "Settlement._flush")
+BACKGROUND = ("Engine._revive", "Dispatcher._dispatch", "Settlement._flush")
 
 
 def check_processes(world: World) -> None:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Content, Delivery, Receipt
 from homing.domain.failure import Failure
-from homing.engine.process.process import MAX_UNSAVED_SENDS
 from homing.engine.work.inbox import MAX_BATCH
+from homing.engine.work.permits import MAX_UNSAVED_SENDS
 from homing.engine.work.steps import SendStep
 from homing.ports import Accepted, Answers, Batch, Done, Envelope, Outcome, Work
 from homing.stores.memory import MemoryStore
@@ -45,8 +45,8 @@ async def assert_only_the_bad_one_failed(world: World, accepted: dict[str, Deliv
     assert set(found.values()) == {"delivered"}
     [worker] = world.engine.workers.values()
     assert worker.held_ids == frozenset()
-    assert worker._room._free == world.route.concurrency
-    assert world.engine.process.unsaved_sends(world.route).free == MAX_UNSAVED_SENDS
+    assert world.engine.runner.permits.of(world.route).attempts.free == world.route.concurrency
+    assert world.engine.runner.permits.of(world.route).sends.free == MAX_UNSAVED_SENDS
 
 
 class Odd(Flock):

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
+from homing.engine.commit.group_commit import GroupCommit
+from homing.engine.process.liveness import PATIENCE_S
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.engine.work.held_work import HeldWork
 from homing.ports import Answers, Batch, Envelope
@@ -95,6 +97,20 @@ async def test_i12_no_lease_is_renewed_while_a_mark_that_would_undo_it_is_on_its
     await world.engine.stop(grace_s=0.0)
 
 
+async def test_i12_a_heartbeat_after_a_pause_lets_no_send_of_before_the_pause_start() -> None:
+    world, store, provider = await sending_one(timeout_s=5.0, prepared_after_s=0.0)
+    provider.prepared.set()
+    await store.marking.wait()
+    world.clock.advance(PATIENCE_S)  # others have taken it for dead, and its work over
+
+    await world.engine.liveness.beat()
+    store.let_marks_through.set()
+    await quiet()
+
+    assert provider.sent == []
+    await world.engine.stop(grace_s=0.0)
+
+
 async def test_no_lease_is_renewed_while_the_note_of_an_interruption_is_on_its_way() -> None:
     class SlowNotes(MemoryStore):
         async def commit(self, batch: Batch) -> Answers:
@@ -149,7 +165,7 @@ async def test_the_end_of_a_lost_claim_does_not_end_a_newer_one_of_the_same_deli
     world, _, _ = await sending_one(timeout_s=5.0, prepared_after_s=0.0)
     earlier = held_by(world)
     newer = copy(earlier)
-    held = HeldWork(earlier.process, earlier.route)
+    held = HeldWork(earlier.process, earlier.route, GroupCommit(world.store))
     held.add([earlier])
     held.add([newer])
 

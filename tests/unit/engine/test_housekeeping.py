@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.delivery import Change, Fact
+from homing.domain.errors import StoreUnavailable
 from homing.domain.failure import Failure
 from homing.domain.policy import Retention
 from homing.engine.process import engine as engine_module
 from homing.engine.process.housekeeping import FORGET_SILENT_AFTER_S
-from homing.engine.process.liveness import BEATS_PER_PATIENCE, PATIENCE_S
+from homing.engine.process.liveness import BEATS_PER_PATIENCE, PATIENCE_S, WORKER
 from homing.ports import Alert, Answers, Batch, Claim, Cursor, Page, Query
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.world import Bell, PaperJournal, Script, World, quiet, route, saved
@@ -593,3 +595,24 @@ async def test_a_beat_names_only_queues_that_are_worked_off_here() -> None:
 
     assert (own.value or {})["queues"] == "event"
     assert (none.value or {})["queues"] == ""
+
+
+async def test_a_recovery_that_failed_half_way_is_repeated_before_the_next_inline_send() -> None:
+    class Refusing(MemoryStore):
+        refuses = True
+
+        async def facts(self, kind: str, *words: Any, **fields: Any) -> list[Fact]:
+            if self.refuses and kind == WORKER:
+                raise StoreUnavailable("locked")
+            return await super().facts(kind, *words, **fields)
+
+    store = Refusing()
+    world = World(route(), store=store)
+    with pytest.raises(StoreUnavailable):
+        await world.engine.ensure_beating()
+
+    store.refuses = False
+    await world.engine.ensure_beating()
+
+    assert {"heartbeats", "leases"} <= {task.get_name() for task in asyncio.all_tasks()}
+    await world.engine.stop(grace_s=0.0)

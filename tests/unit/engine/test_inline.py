@@ -125,7 +125,7 @@ async def test_a_retry_at_once_uses_up_no_permit() -> None:
         for _ in range(70):
             await send(world)
 
-    permits = world.engine.process.unsaved_sends(world.engine.routes["mail"])
+    permits = world.engine.runner.permits.of(world.engine.routes["mail"]).sends
     assert await permits.take(64) == 64
 
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from homing.engine.work.permits import WAIT_FOR_MORE_S, Permits, SendPermits
+from homing.engine.work.permits import WAIT_FOR_MORE_S, CommonPermits, Permits, ProcessPermits
 from tests.simulation.virtualtime import run
-from tests.unit.engine.world import quiet
+from tests.unit.engine.world import quiet, route, stage
 
 
 async def test_all_that_are_free_are_taken_in_one_go() -> None:
@@ -56,7 +56,7 @@ async def test_first_come_first_served() -> None:
 async def test_who_gives_up_takes_none_and_stands_in_nobodys_way(
     called: bool, shared: bool
 ) -> None:
-    allowance = SendPermits(1, ["mail"]).of("mail") if shared else Permits(1)
+    allowance = Permits(0, CommonPermits(1)) if shared else Permits(1)
     await allowance.take()
     first, second = (asyncio.create_task(allowance.take()) for _ in range(2))
     await quiet()
@@ -91,8 +91,8 @@ async def test_several_permits_for_one_are_taken_together_or_not_at_all() -> Non
 
 
 async def test_what_is_ones_own_is_there_however_much_others_take() -> None:
-    permits = SendPermits(20, ["a", "b"])
-    a, b = permits.of("a"), permits.of("b")
+    common = CommonPermits(4)
+    a, b = Permits(8, common), Permits(8, common)
 
     assert await a.take(100) == 12
     assert await b.take(100) == 8
@@ -106,8 +106,8 @@ async def test_what_is_ones_own_is_there_however_much_others_take() -> None:
 
 
 async def test_who_is_called_and_finds_nothing_left_stays_first() -> None:
-    permits = SendPermits(10, ["a", "b", "c", "d"])  # 2 each, and 2 for all
-    a, b = permits.of("a"), permits.of("b")
+    common = CommonPermits(2)
+    a, b = Permits(2, common), Permits(2, common)
     assert (await a.take(4), await b.take(2)) == (4, 2)
     first, second = (asyncio.create_task(permit.take()) for permit in (a, b))
     await quiet()
@@ -120,10 +120,11 @@ async def test_who_is_called_and_finds_nothing_left_stays_first() -> None:
 
 
 async def test_many_routes_share_what_there_is() -> None:
-    permits = SendPermits(64, [str(number) for number in range(20)])
+    routes = [route(stage("send", sends=True), name=str(number)) for number in range(20)]
+    permits = ProcessPermits(routes)
 
-    assert [await permits.of(str(number)).take(3) for number in range(20)] == [3] * 20
-    assert await permits.of("other").take(100) == 4
+    assert [await permits.of(each).sends.take(3) for each in routes] == [3] * 20
+    assert await permits.of(route(name="other")).sends.take(100) == 4
 
 
 def test_who_wants_many_waits_for_those_that_are_being_marked() -> None:

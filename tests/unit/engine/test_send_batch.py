@@ -14,10 +14,9 @@ from homing.domain.errors import StoreUnavailable
 from homing.domain.failure import Failure
 from homing.domain.message import Event
 from homing.engine.intake.admission import Request
-from homing.engine.process.process import MAX_UNSAVED_SENDS
 from homing.engine.route import Route
 from homing.engine.work.inbox import MAX_BATCH
-from homing.engine.work.permits import OWN_PERMITS
+from homing.engine.work.permits import MAX_UNSAVED_SENDS, OWN_PERMITS
 from homing.engine.work.send_batch import SETTLE_WITHIN_S
 from homing.engine.work.steps import SendStep
 from homing.ports import Accepted, Answers, Batch, Envelope

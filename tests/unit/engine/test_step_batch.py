@@ -1,4 +1,4 @@
-"""Handlers in lists: in the slot's own task, and one that waits holds up no other."""
+"""Handlers in lists: in the batch's own task, and one that waits holds up no other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from homing.domain.failure import Failure
-from homing.engine.work import worker as working
+from homing.engine.work.dispatcher import TURN_S
 from homing.ports import Answers, Batch, Done, Outcome, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.test_worker import running
@@ -140,7 +140,7 @@ async def test_a_cancel_that_a_handler_raises_itself_ends_no_slot() -> None:
 
 async def test_lists_of_slow_handlers_become_short_so_that_others_have_their_turn() -> None:
     async def step(work: Work) -> Outcome:
-        world.clock.advance(working.TURN_S / 2)
+        world.clock.advance(TURN_S / 2)
         return Done()
 
     world = World(route(step=step, concurrency=1))
@@ -150,7 +150,7 @@ async def test_lists_of_slow_handlers_become_short_so_that_others_have_their_tur
 
     async with running(world):
         await world.until_told("succeed", 64)
-        assert worker._list_length == 2
+        assert worker._dispatcher._batch_length == 2
 
 
 @pytest.mark.parametrize("waits", [False, True])

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Content, Delivery
 from homing.engine.work.claimed_work import ClaimedWork, works_of
-from homing.engine.work.permits import Permits
-from homing.engine.work.suspect_queue import SuspectQueue
-from homing.engine.work.suspects import SUSPECT_PERMITS, permits_for
+from homing.engine.work.permits import SUSPECT_PERMITS
+from homing.engine.work.suspects import SuspectQueue, permits_for
 from homing.engine.work.worker import READ_AHEAD
 from homing.ports import Claimed, Done, Outcome, Work
 from tests.unit.engine.providers import Flock, sending
@@ -173,13 +172,13 @@ async def test_suspects_of_a_paused_route_hold_no_permits() -> None:
     for number in range(3):
         await suspect(world, f"suspect {number}")
     [worker] = world.engine.workers.values()
-    worker._start_slots()
-    worker._hand_out(await worker._claim(3))
+    worker._dispatcher.start()
+    worker._dispatcher.hand_out(await worker._claim(3))
     await world.engine.pausing.pause("event", actor="ann", reason="maintenance")
 
     await quiet()
 
-    assert world.engine.process.suspects._free == SUSPECT_PERMITS
+    assert world.engine.runner.permits.of(world.route).suspects.free == SUSPECT_PERMITS
     assert worker.held_ids == frozenset()
     await world.engine.stop(grace_s=0.0)
 
@@ -204,8 +203,8 @@ async def test_however_many_suspects_wait_healthy_work_is_claimed_beside_them() 
 async def test_suspects_taken_away_while_they_wait_leave_all_permits_to_others() -> None:
     world = World(route())
     [claimed] = await _claimed_suspects(world, interruptions=1, interruption_noted=True)
-    permits = Permits(SUSPECT_PERMITS)
-    await permits.take(SUSPECT_PERMITS)
+    permits = world.engine.runner.permits.of(world.route)
+    await permits.suspects.take(SUSPECT_PERMITS)
     admitted: list[ClaimedWork] = []
     waiting = SuspectQueue(permits, admitted.extend)
     running = asyncio.create_task(waiting.run())
@@ -213,11 +212,11 @@ async def test_suspects_taken_away_while_they_wait_leave_all_permits_to_others()
     await quiet()
 
     assert waiting.take_all() == [claimed]
-    permits.give_back(SUSPECT_PERMITS)
+    permits.suspects.give_back(SUSPECT_PERMITS)
     await quiet()
 
     assert admitted == []
-    assert await permits.take(SUSPECT_PERMITS) == SUSPECT_PERMITS
+    assert await permits.suspects.take(SUSPECT_PERMITS) == SUSPECT_PERMITS
     running.cancel()
 
 
@@ -225,5 +224,5 @@ async def _claimed_suspects(world: World, **fields: Any) -> list[ClaimedWork]:
     stored = await suspect(world, "suspect", **fields)
     stored = await world.get(stored.id)
     claimed = replace(stored, unsettled_claims=stored.unsettled_claims + 1)
-    process = world.engine.workers["event"]._process
-    return works_of(process, world.route, [Claimed(claimed, Content())], 0.0)
+    runner, held = world.engine.runner, Claimed(claimed, Content())
+    return works_of(runner.process, world.route, runner.permits.of(world.route), [held], 0.0)

@@ -12,7 +12,7 @@ from homing.domain.failure import TIMED_OUT, Failure
 from homing.domain.message import Event
 from homing.domain.policy import Stage
 from homing.engine.intake.request import Request
-from homing.engine.process.process import MAX_UNSAVED_SENDS
+from homing.engine.work.permits import MAX_UNSAVED_SENDS
 from homing.engine.work.steps import SendStep, refuse
 from homing.ports import Answers, Batch, Envelope, Query, Ready
 from homing.stores.memory import MemoryStore
@@ -91,7 +91,7 @@ def test_it_has_the_time_limit_of_its_stage(may_have_left: bool) -> None:
 async def test_it_takes_a_permit_and_gives_it_back() -> None:
     provider = Flock()
     world = World(sending(provider), store=ReadOnly())
-    permits = world.engine.process.unsaved_sends(world.route)
+    permits = world.engine.runner.permits.of(world.route).sends
     await permits.take(MAX_UNSAVED_SENDS)
     waiting = asyncio.create_task(once(world))
     await quiet()
@@ -109,7 +109,7 @@ async def test_it_takes_a_permit_and_gives_it_back() -> None:
 async def test_a_caller_who_goes_away_leaves_nothing_behind() -> None:
     provider, store = Flock(), ReadOnly()
     world = World(sending(provider), store=store)
-    permits = world.engine.process.unsaved_sends(world.route)
+    permits = world.engine.runner.permits.of(world.route).sends
     task = asyncio.create_task(once(world))
     await quiet()
 
@@ -139,7 +139,7 @@ async def test_a_process_that_others_take_for_dead_does_not_send(
 ) -> None:
     provider = Provider()
     world = World(sending(provider), store=ReadOnly())
-    monkeypatch.setattr(world.engine.process, "is_fresh", lambda: False)
+    monkeypatch.setattr(type(world.engine.liveness), "is_fresh", False)
 
     failure = (await once(world)).failure
 

@@ -10,7 +10,8 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from homing.engine.commit.settlement import Kept, PendingSave
-from homing.engine.work.claimed_work import ClaimedWork, end_all, give_permits_back
+from homing.engine.work.claimed_work import ClaimedWork, end_all
+from homing.engine.work.permits import give_permits_back
 
 Ended: TypeAlias = tuple[ClaimedWork, PendingSave]
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from homing.domain import transitions
 from homing.domain.delivery import Content, Delivery, Fact, New
 from homing.domain.errors import IdempotencyConflict, InvalidRequest
+from homing.engine.commit.group_commit import GroupCommit
 from homing.engine.intake.preparing import prepare
 from homing.engine.intake.request import Request, Ticket
 from homing.engine.intake.submissions import Submissions
-from homing.engine.process.pausing import Pausing
 from homing.engine.route import Route
 from homing.engine.work.attempt import AttemptRunner
 from homing.engine.work.claimed_work import ClaimedWork, works_of
@@ -27,8 +27,6 @@ Wanted: TypeAlias = tuple[Route, Request]
 
 class Keeper(Protocol):
     """A worker of this process that keeps the claim of an inline attempt."""
-
-    holder: str
 
     def keeping(self, work: ClaimedWork) -> AbstractContextManager[None]: ...
 
@@ -43,18 +41,16 @@ class Admission:
     def __init__(
         self,
         runner: AttemptRunner,
-        pausing: Pausing,
+        commits: GroupCommit,
         keepers: Mapping[str, Keeper],
         tell: Callable[[str, Sequence[Delivery]], None],
     ) -> None:
         self._runner = runner
         self._process = runner.process
-        self._pausing = pausing
+        self._commits = commits
         self._keepers = keepers
         self._tell = tell
-        self._submissions = Submissions(
-            runner.process.commits, self._prepare_all, self._tell_accepted
-        )
+        self._submissions = Submissions(commits, self._prepare_all, self._tell_accepted)
 
     def prepare(self, route: Route, request: Request) -> New:
         """Check and freeze a request; pure but for the clock and an id."""
@@ -81,7 +77,7 @@ class Admission:
         A conflict takes the place of its answer, and the others are stored.
         """
         new = self._prepare_all(requests)
-        answers = await self._process.commits.add(new)
+        answers = await self._commits.add(new)
         added = [
             item for item, answer in zip(new, answers, strict=True) if isinstance(answer, Added)
         ]
@@ -118,19 +114,20 @@ class Admission:
         """
         new = self.prepare(route, request)
         if not self._may_claim(route, new):
-            [answer] = await self._process.commits.add([new])
+            [answer] = await self._commits.add([new])
             ticket = await self._ticket(route, new, answer)
             self._tell("accept", [ticket.delivery] if ticket.created else [])
             return ticket
         await self._process.refresh_if_stale()
         keeper = self._keepers[route.name]
-        new = self._claimed(route, new, keeper.holder)
+        new = self._claimed(route, new)
         asked_at_s = self._process.clock.steady_s()
         claimed = Claimed(new.delivery, Content(new.payload))
-        [held] = works_of(self._process, route, [claimed], asked_at_s)
+        permits = self._runner.permits.of(route)
+        [held] = works_of(self._process, route, permits, [claimed], asked_at_s)
         with ExitStack() as kept:
             kept.enter_context(keeper.keeping(held))
-            [answer] = await self._process.commits.add([new])
+            [answer] = await self._commits.add([new])
             ticket = await self._ticket(route, new, answer)
             if not ticket.created:
                 return ticket
@@ -154,14 +151,16 @@ class Admission:
         return (
             delivery.state == "pending"
             and (delivery.due_at_ms or 0) <= self._process.clock.now_ms()
-            and not self._pausing.is_paused(route.name)
+            and not self._process.pausing.is_paused(route.name)
         )
 
-    def _claimed(self, route: Route, new: New, holder: str) -> New:
+    def _claimed(self, route: Route, new: New) -> New:
         """Stored already claimed by this process: no other can start it in between."""
-        lease_until_ms = self._process.lease_until_ms(route)
         claimed = transitions.accept_claimed(
-            new.delivery, holder=holder, phase="inline", lease_until_ms=lease_until_ms
+            new.delivery,
+            holder=self._process.holder,
+            phase="inline",
+            lease_until_ms=self._process.lease_until_ms(route),
         )
         return replace(new, delivery=claimed.delivery)
 

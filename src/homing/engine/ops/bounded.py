@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from homing.engine.work.handlers import is_queue_of_handler
 from homing.ports import BoundedReads, Cursor, GroupBy, Page, Query, Store
 
 # How many deliveries a page reads: some ten milliseconds.
@@ -24,3 +27,18 @@ async def count_up_to(
     if isinstance(store, BoundedReads):
         return await store.count_up_to(query, COUNT_UP_TO + 1, by)
     return await store.count(query, by)
+
+
+async def count_requests(store: Store) -> dict[tuple[str, str], int]:
+    """How many requests there are, by route and state; what has none is left out.
+
+    An event with several handlers is one request: the rows of its handlers are left out. They are
+    recognised by their queues, because stores maintain the numbers by route, queue and state, and
+    read no row for them.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    found = await store.count(Query(), by=("route", "queue", "state"))
+    for (route, queue, state), number in found.items():
+        if not is_queue_of_handler(queue):
+            counts[route, state] += number
+    return dict(counts)

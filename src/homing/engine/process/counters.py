@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 
 from homing.domain.delivery import CLAIMABLE_STATES, Delivery, Fact, FactValue
-from homing.engine.ops.request_counts import count_requests
+from homing.engine.ops.bounded import count_requests
 from homing.ports import Clock, FactCursor, Store
 
 FLUSH_EVERY_S = 10.0

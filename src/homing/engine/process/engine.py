@@ -16,6 +16,7 @@ from homing.engine.ops.operations import Operations
 from homing.engine.process.alerts import Alerts
 from homing.engine.process.counters import FLUSH_EVERY_S
 from homing.engine.process.housekeeping import Housekeeping
+from homing.engine.process.journal_reader import JournalReader
 from homing.engine.process.liveness import LOOK_EVERY_S, Liveness, note_timed_run
 from homing.engine.process.notices import notices_of
 from homing.engine.process.pausing import KNOWN_WITHIN_S, Pausing
@@ -24,6 +25,7 @@ from homing.engine.process.store_health import StoreHealth
 from homing.engine.route import Route, routes_by_name
 from homing.engine.work.attempt import AttemptRunner
 from homing.engine.work.due_signal import WakeUp
+from homing.engine.work.permits import ProcessPermits
 from homing.engine.work.providers import Providers
 from homing.engine.work.worker import RouteWorker
 from homing.ports import (
@@ -99,7 +101,7 @@ class Engine:
         )
         self.alerts = Alerts(store, clock, self.pausing, self.liveness, alarm, worked)
         self.health = StoreHealth(store, clock, self.alerts.sound)
-        commits = GroupCommit(store)
+        self._commits = commits = GroupCommit(store)
         self.saves = Settlement(
             store,
             commits,
@@ -111,42 +113,33 @@ class Engine:
         )
         self._providers = Providers(routes, self.alerts.sound_now)
         self.liveness.problems = self._providers.problems
+        self.journal = JournalReader(store, clock, journal, self.saves, self.health)
         self.process = Process(
             store,
-            commits,
             clock,
             rng,
-            self.holder,
-            self.saves,
-            routes=routes,
-            refresh_if_stale=self._refresh_if_stale,
-            is_fresh=lambda: self.liveness.is_fresh,
-            read_back=self._read_back,
-            on_route_fault=self.pausing.by_fault,
-            on_answer=self._providers.learn,
-            holds_back=self.pausing.holds_back,
+            saves=self.saves,
             health=self.health,
-            time_scale=time_scale,
+            liveness=self.liveness,
+            pausing=self.pausing,
+            journal=self.journal,
         )
-        self.runner = AttemptRunner(self.process)
+        self.runner = AttemptRunner(self.process, self._providers, ProcessPermits(routes))
         self.ops = Operations(
             self.process, self.pausing, self.liveness, self.routes, self._tell_repaired
         )
-        self.housekeeping = Housekeeping(
-            store, clock, worked, self.liveness, self.health, journal=journal
-        )
+        self.housekeeping = Housekeeping(store, clock, worked, self.liveness)
         self.notices = notices_of(notifiers, store, clock, worked)
         self.workers = {route.name: self._worker(route) for route in routes}
-        self.admission = Admission(self.runner, self.pausing, self.workers, self._tell_of)
+        self.admission = Admission(self.runner, commits, self.workers, self._tell_of)
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
+        self._is_beating = False
         self._take_lines = take_lines
 
     def _worker(self, route: Route) -> RouteWorker:
-        return RouteWorker(
-            route, self.runner, self.pausing, self.liveness, self.wakeup, self._tell_claimed
-        )
+        return RouteWorker(route, self.runner, self._commits, self.wakeup, self._tell_claimed)
 
     @property
     def _worked_queues(self) -> tuple[str, ...]:
@@ -169,7 +162,7 @@ class Engine:
 
     async def recover(self) -> None:
         """First: store journaled outcomes of the previous run, find the live processes."""
-        await self.housekeeping.read_back()
+        await self.journal.read_back()
         await self.pausing.refresh()
         await self.liveness.first_beat()
 
@@ -183,7 +176,7 @@ class Engine:
         self._spawn("wake-up", self.wakeup.listen)
         for notices in self.notices:
             self._repeat(f"notices of kind {notices.kind}", notices.give_due, notices.wait)
-        purge_every_s = max(PURGE_EVERY_S / self.process.time_scale, 1.0)
+        purge_every_s = max(PURGE_EVERY_S / self.liveness.time_scale, 1.0)
         self._repeat("retention", self.housekeeping.purge, _rest(purge_every_s), rests_first=True)
         if self._take_lines is not None:
             self._repeat("lines of other programs", self._take_lines, self._until_news)
@@ -193,10 +186,10 @@ class Engine:
     async def ensure_beating(self) -> None:
         """Heartbeats for a process that sends inline without a worker."""
         async with self._starting:
-            if self.liveness.has_beaten:
-                return
-            await self.recover()
-            self._start_beating()
+            # A first beat alone is not enough: a recovery that failed after it is repeated.
+            if not self._is_beating:
+                await self.recover()
+                self._start_beating()
 
     async def watch(self) -> None:
         """In a process without workers: know what is paused, and raise alerts if it can."""
@@ -204,6 +197,7 @@ class Engine:
         self._start_looking()
 
     def _start_beating(self) -> None:
+        self._is_beating = True
         self._spawn("providers", self._providers.watch)
         # In a task of its own, so that nothing slow can delay a heartbeat.
         self._repeat("heartbeats", self._beat, self._until_next_beat)
@@ -256,7 +250,7 @@ class Engine:
         # A read-back of the journal that was cancelled half way is finished. What the store still
         # refuses stays in the journal for the next start.
         with contextlib.suppress(StoreError):
-            await self._read_back_own()
+            await self.journal.read_back_own()
             await self.process.counters.write()
         if self.liveness.has_beaten and not await self.housekeeping.holds_any(self.holder):
             await self.liveness.withdraw()
@@ -337,7 +331,7 @@ class Engine:
 
     async def _beat(self) -> None:
         await self.liveness.beat()
-        await self._read_back_own()
+        await self.journal.read_back_own()
 
     async def _until_next_beat(self) -> None:
         await asyncio.sleep(self.liveness.next_beat_in_s)
@@ -357,22 +351,6 @@ class Engine:
 
     async def _until_news(self) -> None:
         await self.wakeup.after(self.wakeup.moment, LOOK_FOR_LINES_EVERY_S)
-
-    async def _refresh_if_stale(self) -> None:
-        """Before claiming: store our own journaled outcomes, and know which processes are alive."""
-        if self.saves.journaled:
-            await self._read_back_own()
-        if not self.liveness.is_sure:
-            await self.liveness.refresh_if_stale()
-
-    async def _read_back_own(self) -> None:
-        journaled = self.saves.journaled
-        if journaled:
-            await self.housekeeping.read_back()
-            self.saves.journaled -= journaled
-
-    async def _read_back(self) -> None:
-        await self.housekeeping.read_back()
 
     def _held_ids(self) -> frozenset[str]:
         return frozenset[str]().union(*(worker.held_ids for worker in self.workers.values()))

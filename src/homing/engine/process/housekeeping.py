@@ -1,21 +1,17 @@
-"""Housekeeping: outcomes in the emergency journal, leases of dead processes, retention."""
+"""Housekeeping: leases of dead processes, claims that no task knows, retention."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery
-from homing.domain.errors import StoreCorrupt
-from homing.engine.commit.settlement import late_outcome
 from homing.engine.expiry import purge_rules
 from homing.engine.process import counters
 from homing.engine.process.liveness import WORKER, Liveness
-from homing.engine.process.store_health import StoreHealth
 from homing.engine.route import Route
-from homing.ports import Clock, Facet, Journal, PurgeRule, Query, Store
+from homing.ports import Clock, Facet, PurgeRule, Query, Store
 
 log = logging.getLogger("homing.engine")
 
@@ -44,39 +40,13 @@ class Housekeeping:
         clock: Clock,
         routes: Mapping[str, Route],
         liveness: Liveness,
-        health: StoreHealth,
-        *,
-        journal: Journal | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._routes = routes
         self._liveness = liveness
-        self._health = health
-        self._journal = journal
         self._unknown: dict[str, int] = {}
         self._settled: frozenset[str] = frozenset()
-        self._reading_back = asyncio.Lock()
-
-    async def read_back(self) -> int:
-        """Store the outcomes in the emergency journal; returns how many there were."""
-        if self._journal is None:
-            return 0
-        async with self._reading_back:
-            entries = await self._journal.entries()
-            if self._journal.damage is not None:
-                self._health.met(StoreCorrupt(self._journal.damage))
-            if not entries:
-                return 0
-            saved = await self._store.save(entries)
-            lost = [change for change, kept in zip(entries, saved, strict=True) if not kept]
-            for change in lost:
-                await self._keep_late(change)
-            await self._journal.clear()
-            return len(entries)
-
-    async def _keep_late(self, change: Change) -> None:
-        await self._store.save([], late_outcome(change, self._clock.now_ms()))
 
     async def look_around(self) -> None:
         """Every second: check which processes are alive, and end the leases of dead ones."""

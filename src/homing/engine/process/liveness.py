@@ -56,7 +56,7 @@ class Liveness:
         self._about = {**(about or {}), "alarm": int(has_alarm)}
         self._patience_s = patience_s
         self._runs_patience_s = max(patience_s, runs_patience_s or 0.0)
-        self._time_scale = time_scale
+        self.time_scale = time_scale
         # The queues that this process serves; its beats name them.
         self.queues: tuple[str, ...] = ()
         # By route, what is wrong with its provider here, as the beats tell.
@@ -102,6 +102,13 @@ class Liveness:
         """Whether our last heartbeat makes others consider this process alive for some time."""
         return self._is_fresh(self._clock.steady_s())
 
+    def was_fresh_since(self, since_s: float) -> bool:
+        """Whether others have taken this process for alive from then on.
+
+        A heartbeat after a pause makes it fresh again, but not what it held before the pause.
+        """
+        return self.is_fresh and self._judging_since_s <= since_s
+
     def _is_fresh(self, now_s: float) -> bool:
         if self._last_beat_s is None:
             return True  # a process that never beats is not judged by its beats
@@ -144,7 +151,7 @@ class Liveness:
         await self.be_seen()
 
     def _clock_stepped(self, now_s: float) -> bool:
-        passed_s = (self._clock.now_ms() - self._looked_at_ms) / 1000 / self._time_scale
+        passed_s = (self._clock.now_ms() - self._looked_at_ms) / 1000 / self.time_scale
         return abs(passed_s - (now_s - self._looked_at_s)) > CLOCK_STEP_S
 
     async def beat(self) -> None:
@@ -203,7 +210,7 @@ class Liveness:
         silent = frozenset(fact.key for fact in facts) - self.alive
         self.dead = silent | self.proved_dead - {self.name}
         newest_ms = max((fact.at_ms for fact in facts), default=0)
-        self.is_behind = newest_ms > self._looked_at_ms + CLOCK_STEP_S * 1000 * self._time_scale
+        self.is_behind = newest_ms > self._looked_at_ms + CLOCK_STEP_S * 1000 * self.time_scale
 
     async def look_if_fresh(self) -> None:
         """For answers to people. One whose own beats fail would have to beat before it judges:
@@ -236,7 +243,7 @@ class Liveness:
         right for its work, but a program that checks only once would always report it as alive."""
         if (fact.value or {}).get("boot") == self._clock.boot or fact.key in self._seen_to_beat:
             return True
-        age_s = (self._looked_at_ms - fact.at_ms) / 1000 / self._time_scale
+        age_s = (self._looked_at_ms - fact.at_ms) / 1000 / self.time_scale
         return age_s < OLD_BEAT_S
 
     def is_served(self, queue: str) -> bool:
@@ -245,7 +252,7 @@ class Liveness:
 
     async def queues_of_timers(self) -> set[str]:
         """Served by workers that a timer starts."""
-        return await queues_of_timed_runs(self._store, self._clock, self._time_scale)
+        return await queues_of_timed_runs(self._store, self._clock, self.time_scale)
 
     @property
     def is_first_with_alarm(self) -> bool:

@@ -78,7 +78,7 @@ class Pausing:
         """A route paused by a fault is probed from time to time; one paused by a person is not."""
         return route in self._by_fault and route not in self._by_person
 
-    def holds_back(self, route: str, is_probe: bool) -> bool:  # noqa: FBT001 - passed as a function
+    def holds_back(self, route: str, *, is_probe: bool) -> bool:
         """Whether a message of this route may not be sent now."""
         return route in self._by_person or (route in self._by_fault and not is_probe)
 

@@ -1,95 +1,52 @@
-"""A process: its name, its store and clock, and what the parts of its engine share."""
+"""A process: its store and clock, and the parts of its engine that every attempt needs."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-
 from homing.domain import identity
-from homing.domain.delivery import Fact
-from homing.domain.failure import Failure
-from homing.engine.commit.group_commit import GroupCommit
 from homing.engine.commit.settlement import Settlement
 from homing.engine.intake.intake_priority import IntakePriority
 from homing.engine.process.counters import Counters
+from homing.engine.process.journal_reader import JournalReader
+from homing.engine.process.liveness import Liveness
+from homing.engine.process.pausing import Pausing
 from homing.engine.process.store_health import StoreHealth
 from homing.engine.route import Route
-from homing.engine.work.permits import Permits, SendPermits, SharedPermits
-from homing.engine.work.suspects import SUSPECT_PERMITS
-from homing.ports import Clock, Provider, Random, Store
-
-# How many accepted sends may wait for their save: one kill can repeat at most this many.
-MAX_UNSAVED_SENDS = 64
-
-
-async def _nothing_to_do() -> None:
-    """For processes without a journal, or without work."""
-
-
-def _no_facts(route: Route, failure: Failure) -> tuple[Fact, ...]:
-    del route, failure
-    return ()
-
-
-def _nothing_learnt(provider: Provider, answer: object) -> None:
-    del provider, answer
+from homing.ports import Clock, Random, Store
 
 
 class Process:
-    """Shared by the parts of one engine. `holder` names this process in the store.
-
-    `refresh_if_stale` runs before work is claimed: it makes sure that the liveness of this process
-    and the others was checked recently. `read_back` stores the outcomes of the emergency journal.
-    `on_route_fault` returns the facts to write with an outcome that met a fault of its route.
-    `on_answer` receives a provider's answers to sends.
-    `holds_back` returns whether a route is paused, for a probe or for any other message.
-    """
+    """Shared by the parts of one engine. `holder` names this process in the store."""
 
     def __init__(  # noqa: PLR0913 - the parts of a process
         self,
         store: Store,
-        commits: GroupCommit,
         clock: Clock,
         rng: Random,
-        holder: str,
-        saves: Settlement,
         *,
+        saves: Settlement,
         health: StoreHealth,
-        holds_back: Callable[[str, bool], bool],
-        routes: Iterable[Route] = (),
-        refresh_if_stale: Callable[[], Awaitable[None]] = _nothing_to_do,
-        is_fresh: Callable[[], bool] = lambda: True,
-        read_back: Callable[[], Awaitable[object]] = _nothing_to_do,
-        on_route_fault: Callable[[Route, Failure], tuple[Fact, ...]] = _no_facts,
-        on_answer: Callable[[Provider, object], None] = _nothing_learnt,
-        time_scale: float = 1.0,
+        liveness: Liveness,
+        pausing: Pausing,
+        journal: JournalReader,
     ) -> None:
         self.store = store
-        self.commits = commits
         self.clock = clock
         self.rng = rng
-        self.holder = holder
         self.saves = saves
-        self.refresh_if_stale = refresh_if_stale
-        # Whether others still take this process for alive, and so leave it what it holds.
-        self.is_fresh = is_fresh
-        self.read_back = read_back
-        self.on_route_fault = on_route_fault
-        self.on_answer = on_answer
-        self.holds_back = holds_back
         self.health = health
-        # How many seconds of the clock pass in a real one; leases are real, due times are not.
-        self.time_scale = time_scale
-        sending = [route.name for route in routes if _sends(route)]
-        self.counters = Counters(store, clock, holder)
-        self._unsaved_sends = SendPermits(MAX_UNSAVED_SENDS, sending)
-        # A crash takes down the whole process, so all routes share these.
-        self.suspects = Permits(SUSPECT_PERMITS)
+        self.liveness = liveness
+        self.pausing = pausing
+        self.journal = journal
+        self.holder = liveness.name
+        self.counters = Counters(store, clock, self.holder)
         self.intake = IntakePriority(clock)
         self._next_id = 0
 
-    def unsaved_sends(self, route: Route) -> SharedPermits:
-        """A send holds one of these from before its mark until its outcome is handed over."""
-        return self._unsaved_sends.of(route.name)
+    async def refresh_if_stale(self) -> None:
+        """Before work is claimed or marked: store the outcomes that this process has journaled,
+        and know which processes are alive."""
+        await self.journal.read_back_own()
+        await self.liveness.refresh_if_stale()
 
     def new_id(self) -> str:
         return self.new_ids(1)[0]
@@ -101,9 +58,5 @@ class Process:
         return identity.ids_from(first, self.rng.entropy(identity.ID_CHANCE_BYTES * count))
 
     def lease_until_ms(self, route: Route) -> int:
-        return self.clock.now_ms() + round(route.lease_s * 1000 * self.time_scale)
-
-
-def _sends(route: Route) -> bool:
-    plans = (route.plan, *route.plans.values())
-    return any(stage.sends for plan in plans for stage in plan.stages)
+        """Leases are real time, also where the clock runs faster."""
+        return self.clock.now_ms() + round(route.lease_s * 1000 * self.liveness.time_scale)

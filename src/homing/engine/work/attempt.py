@@ -14,6 +14,8 @@ from homing.domain.failure import Failure
 from homing.engine.process.process import Process
 from homing.engine.route import Route
 from homing.engine.work.claimed_work import ClaimedWork, works_of
+from homing.engine.work.permits import ProcessPermits
+from homing.engine.work.providers import Providers
 from homing.engine.work.send_batch import SendBatch
 from homing.engine.work.step_batch import StepBatch
 from homing.engine.work.steps import SendStep
@@ -25,8 +27,10 @@ from homing.ports import Claimed, Outcome, Step, Work
 class AttemptRunner:
     """Runs attempts for workers and for inline calls alike."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, providers: Providers, permits: ProcessPermits) -> None:
         self.process = process
+        self.permits = permits
+        self._providers = providers
         self._limits = TimeLimits()
 
     async def run(self, works: Sequence[ClaimedWork], *, wait: bool = False) -> list[ClaimedWork]:
@@ -51,7 +55,7 @@ class AttemptRunner:
     async def _try(self, works: list[ClaimedWork], *, wait: bool) -> None:
         step = works[0].route.steps.get(works[0].stage.name) or _NO_STEP
         if isinstance(step, SendStep):
-            await SendBatch(step, works, wait=wait).deliver()
+            await SendBatch(step, works, self._providers, wait=wait).deliver()
         else:
             await StepBatch(step, works, self._limits, wait=wait).run()
 
@@ -73,12 +77,13 @@ class AttemptRunner:
             lease_until_ms=process.lease_until_ms(route),
         )
         held = Claimed(claimed.delivery, Content(new.payload))
-        [work] = works_of(process, route, [held], process.clock.steady_s())
+        permits = self.permits.of(route)
+        [work] = works_of(process, route, permits, [held], process.clock.steady_s())
         step = route.steps.get(work.stage.name)
         if not isinstance(step, SendStep):
             raise TypeError(f"stage {work.stage.name!r} of route {route.name!r} does not send")
         try:
-            await UnrecordedSend(step, work).deliver()
+            await UnrecordedSend(step, work, self._providers).deliver()
         finally:
             work.end()
         if work.settled is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from homing.domain.policy import Plan, Stage
 from homing.engine.commit.settlement import PendingSave
 from homing.engine.process.process import Process
 from homing.engine.route import Route
-from homing.engine.work.permits import Permits
+from homing.engine.work.permits import RoutePermits, give_permits_back
 from homing.engine.work.steps import Packed
 from homing.ports import Claimed
 
@@ -52,11 +53,11 @@ def put_back(works: Sequence[ClaimedWork], batch: list[ClaimedWork]) -> None:
 
 
 def in_time(works: Sequence[ClaimedWork]) -> list[ClaimedWork]:
-    """Of works of one process, those for which the time of a whole send fits into the lease.
+    """Of marked works of one process and batch, those whose lease lasts for a whole send.
 
     After a pause without a heartbeat, which others may take for death, there are none.
     """
-    if not works or not works[0].process.is_fresh():
+    if not works or not works[0].process.liveness.was_fresh_since(works[0].marked_at_s):
         return []
     now_s = works[0].process.clock.steady_s()
     return [
@@ -64,36 +65,25 @@ def in_time(works: Sequence[ClaimedWork]) -> list[ClaimedWork]:
     ]
 
 
-def give_permits_back(works: Sequence[ClaimedWork]) -> None:
-    """Of one route: their outcomes are handed over for writing, or nothing was sent."""
-    permitted = [work for work in works if work.has_send_permit]
-    if permitted:
-        for work in permitted:
-            work.has_send_permit = False
-        first = permitted[0]
-        first.process.unsaved_sends(first.route).give_back(len(permitted))
-    roomy = [work for work in works if work.room is not None]
-    if roomy:
-        room = roomy[0].room
-        for work in roomy:
-            work.room = None
-        if room is not None:
-            room.give_back(len(roomy))
-
-
 def end_all(works: Sequence[ClaimedWork]) -> None:
     """The attempts of works of one owner are over, whatever their outcome."""
     ending = [work for work in works if not work.is_over]
     if not ending:
         return
-    give_permits_back(ending)
     for work in ending:
         work.is_over = True
-        if work.suspect_permits:
-            work.process.suspects.give_back(work.suspect_permits)
-            work.suspect_permits = 0
+    give_permits_back(ending)
     if ending[0].owner is not None:
         ending[0].owner.ended(ending)
+
+
+def release(work: ClaimedWork) -> None:
+    """Nothing was done about it: it is pending again, for any process."""
+    process = work.process
+    change = transitions.release(
+        work.delivery, plan=work.plan, now_ms=process.clock.now_ms(), roll=process.rng.roll()
+    )
+    process.saves.put(PendingSave("release", change, work.delivery, work.lease_end_s))
 
 
 class ClaimedWork(Struct, eq=False):
@@ -105,6 +95,7 @@ class ClaimedWork(Struct, eq=False):
 
     process: Process
     route: Route
+    permits: RoutePermits
     plan: Plan
     stage: Stage
     # False: the plan no longer has the stage of the delivery.
@@ -124,10 +115,12 @@ class ClaimedWork(Struct, eq=False):
     is_handled: bool | None = None
     # What is on its way to the store carries the lease of its time: a renewal would be undone.
     is_being_written: bool = False
+    # When its mark was asked for; a send without a mark has no time.
+    marked_at_s: float = math.inf
     is_over: bool = False
     lost: bool = False
     settled: str | None = None
-    room: Permits | None = None
+    has_attempt_permit: bool = False
     has_send_permit: bool = False
     suspect_permits: int = 0
 
@@ -151,14 +144,10 @@ class ClaimedWork(Struct, eq=False):
     def marked(self, change: Change, asked_at_s: float) -> None:
         """It is stored; a new lease counts from when it was asked for."""
         self.is_being_written = False
+        self.marked_at_s = asked_at_s
         if change.delivery.due_at_ms != self.delivery.due_at_ms:
             self.lease_end_s = asked_at_s + self.route.lease_s
         self.wrote(change)
-
-    @property
-    def may_commit(self) -> bool:
-        """Whether the time of a whole send still fits into the lease."""
-        return bool(in_time((self,)))
 
     def wrote(self, change: Change) -> None:
         """The change is stored, and the work goes on from there."""
@@ -231,6 +220,7 @@ def stage_in(plan: Plan, name: str) -> tuple[Stage, bool]:
 def works_of(
     process: Process,
     route: Route,
+    permits: RoutePermits,
     claimed: Sequence[Claimed],
     claimed_at_s: float,
     owner: Owner | None = None,
@@ -251,6 +241,7 @@ def works_of(
             ClaimedWork(
                 process,
                 route,
+                permits,
                 plan,
                 stage,
                 is_stage_known,

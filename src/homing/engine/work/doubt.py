@@ -88,7 +88,7 @@ def _unknown(found: object) -> Unknown:
 
 async def late_receipt(process: Process, delivery: Delivery) -> Receipt | None:
     """The acceptance that an earlier owner could not store, or received too late."""
-    await process.read_back()
+    await process.journal.read_back()
     for fact in await process.store.facts("late_outcome", f"{delivery.id}/"):
         value = fact.value or {}
         if int(value.get("payload_no") or 1) != delivery.payload_no:

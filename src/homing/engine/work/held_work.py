@@ -1,21 +1,26 @@
-"""The work that a worker holds, by id: its size in bytes, and the renewal of its leases."""
+"""The work that a worker holds, by id: its size, the renewal of its leases, its release."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from homing.engine.commit.group_commit import GroupCommit
 from homing.engine.process.process import Process
 from homing.engine.route import Route
-from homing.engine.work.claimed_work import ClaimedWork
+from homing.engine.work.claimed_work import ClaimedWork, release
 
 
 class HeldWork:
-    def __init__(self, process: Process, route: Route) -> None:
+    def __init__(self, process: Process, route: Route, commits: GroupCommit) -> None:
         self._process = process
+        self._commits = commits
         self._route = route
         self._by_id: dict[str, ClaimedWork] = {}
+        # Set whenever there is less; whoever waits for that clears it.
+        self.freed = asyncio.Event()
         self.size = 0
 
     def __len__(self) -> int:
@@ -48,6 +53,18 @@ class HeldWork:
                 del by_id[delivery_id]
                 size -= work.size
         self.size = size if by_id else 0
+        self.freed.set()
+
+    def give_back(self, works: Sequence[ClaimedWork]) -> None:
+        """They are pending again, but for those whose outcome is known or may be a send."""
+        for work in works:
+            self.forget((work,))
+            work.end()
+            if work.settled is not None or work.lost:
+                continue
+            # After its own mark the outcome is unknown: the next owner looks into it.
+            if not work.delivery.committing or work.delivery.unsettled_claims > 1:
+                release(work)
 
     async def renew_leases(self) -> None:
         """Extend the leases of all held work; a lost claim is detected at its next write."""
@@ -62,7 +79,7 @@ class HeldWork:
             return
         until_ms = process.lease_until_ms(self._route)
         asked = [(work.delivery.id, work.delivery.version) for work in aged]
-        renewed = await process.commits.renew(process.holder, asked, until_ms)
+        renewed = await self._commits.renew(process.holder, asked, until_ms)
         for work, (_, version), is_kept in zip(aged, asked, renewed, strict=True):
             # A write since then, or one under way, carries a lease of its own.
             is_same = work.delivery.version == version and not work.is_being_written

@@ -1,4 +1,4 @@
-"""Claimed batches that wait for a slot."""
+"""Claimed batches that wait for their turn."""
 
 from __future__ import annotations
 
@@ -20,31 +20,23 @@ class Inbox:
 
     def __init__(self) -> None:
         self._batches: deque[Sequence[ClaimedWork]] = deque()
-        self._getters: deque[asyncio.Future[None]] = deque()
+        self._filled = asyncio.Event()
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
     def put(self, batch: Sequence[ClaimedWork]) -> None:
         self._batches.append(batch)
-        self._call_first()
+        self._filled.set()
 
     def put_first(self, batch: Sequence[ClaimedWork]) -> None:
         self._batches.appendleft(batch)
-        self._call_first()
+        self._filled.set()
 
     async def get(self) -> Sequence[ClaimedWork]:
         while not self._batches:
-            getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._getters.append(getter)
-            try:
-                await getter
-            except asyncio.CancelledError:
-                if getter in self._getters:
-                    self._getters.remove(getter)
-                else:
-                    self._call_first()
-                raise
+            self._filled.clear()
+            await self._filled.wait()
         return self.get_nowait()
 
     def get_nowait(self) -> Sequence[ClaimedWork]:
@@ -66,13 +58,6 @@ class Inbox:
         works = [work for batch in self._batches for work in batch]
         self._batches.clear()
         return works
-
-    def _call_first(self) -> None:
-        while self._batches and self._getters:
-            getter = self._getters.popleft()
-            if not getter.done():
-                getter.set_result(None)
-                return
 
 
 def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[list[ClaimedWork]]:

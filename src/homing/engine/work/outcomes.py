@@ -104,7 +104,7 @@ def conclude_found(work: ClaimedWork, receipt: Receipt) -> PendingSave:
 def save_of(work: ClaimedWork, name: str, change: Change) -> PendingSave:
     facts: tuple[Fact, ...] = ()
     if change.ended and change.ended[-1].status == "route_fault" and change.delivery.failure:
-        facts = work.process.on_route_fault(work.route, change.delivery.failure)
+        facts = work.process.pausing.by_fault(work.route, change.delivery.failure)
     return PendingSave(
         name,
         change,

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
-from homing.domain import transitions
 from homing.domain.errors import StoreFull
 from homing.domain.failure import Failure
-from homing.engine.commit.settlement import Kept, PendingSave
+from homing.engine.commit.settlement import Kept
 from homing.engine.commit.settling import Ended, hand_over, settle
-from homing.engine.work.claimed_work import ClaimedWork, in_time, put_back
+from homing.engine.work.claimed_work import ClaimedWork, in_time, put_back, release
 from homing.engine.work.doubt import late_receipt
 from homing.engine.work.one_at_a_time import SingleSend, TooLate
 from homing.engine.work.outcomes import (
@@ -28,6 +27,7 @@ from homing.engine.work.outcomes import (
     conclude_found,
     timed_out,
 )
+from homing.engine.work.providers import Providers
 from homing.engine.work.starting import leave_out_what_may_not_start
 from homing.engine.work.steps import Packed, SendStep, outcome_of
 from homing.ports import Accepted, Done, GroupProvider, GroupSend, Outcome
@@ -47,15 +47,18 @@ class SendBatch:
     What is put back leaves the list.
     """
 
-    def __init__(self, step: SendStep, works: list[ClaimedWork], *, wait: bool) -> None:
+    def __init__(
+        self, step: SendStep, works: list[ClaimedWork], providers: Providers, *, wait: bool
+    ) -> None:
         first = works[0]
         self._step = step
         self._works = works
+        self._providers = providers
         self._wait = wait
         self._stage = first.stage
         self._owner = first.owner
         self._process = first.process
-        self._permits = first.process.unsaved_sends(first.route)
+        self._permits = first.permits
         self._loop = asyncio.get_running_loop()
         self._deadline_s = self._loop.time() + self._stage.timeout_s
         # Not sent, and not settled either.
@@ -155,7 +158,7 @@ class SendBatch:
 
     def _take_prepared(self, work: ClaimedWork, answer: object) -> None:
         if isinstance(answer, _NOT_PREPARED):
-            self._process.on_answer(self._step.provider, answer)
+            self._providers.learn(self._step.provider, answer)
             self._end(work, answer)
         elif hasattr(answer, "start"):  # a check of the whole Protocol costs 40 calls
             self._prepared[work] = cast(GroupSend, answer)
@@ -173,7 +176,9 @@ class SendBatch:
         began_s = self._loop.time()
         await self._process.refresh_if_stale()
         first = next(iter(self._prepared))
-        if first.owner is not None and self._process.holds_back(first.route.name, first.is_probe):
+        pausing = self._process.pausing
+        is_paused = pausing.holds_back(first.route.name, is_probe=first.is_probe)
+        if first.owner is not None and is_paused:
             await self._put_back_prepared(list(self._prepared))  # paused since they were claimed
             return []
         for work in [work for work in self._prepared if work.delivery.maybe_sent_at_ms is not None]:
@@ -211,22 +216,15 @@ class SendBatch:
     def _not_marked(self, work: ClaimedWork, why: Kept) -> None:
         """So not sent. What the store had no room for is due again once it has."""
         work.lost = True
-        if not isinstance(why, StoreFull):
-            return
-        process = self._process
-        change = transitions.release(
-            work.delivery, plan=work.plan, now_ms=process.clock.now_ms(), roll=process.rng.roll()
-        )
-        process.saves.put(PendingSave("release", change, work.delivery, work.lease_end_s))
+        if isinstance(why, StoreFull):
+            release(work)
 
     async def _take_permits(self) -> None:
         """After the places at the provider, in every sender: two orders could deadlock."""
         works = list(self._prepared)
         if not works:
             return
-        taken = await self._permits.take(len(works))
-        for work in works[:taken]:
-            work.has_send_permit = True
+        taken = await self._permits.take_for_marks(works)
         await self._put_back_prepared(works[taken:])
 
     async def _put_back_prepared(self, works: Sequence[ClaimedWork]) -> None:
@@ -264,7 +262,7 @@ class SendBatch:
         if self._under_way.pop(work, None) is None:
             return  # its time was over, or it was told before
         if answer.__class__ is Accepted and not answer.refused:
-            self._process.on_answer(self._step.provider, answer)
+            self._providers.learn(self._step.provider, answer)
             self._accepted.append((work, Done(receipt=answer.receipt)))
         elif isinstance(answer, TooLate):
             """Marked and not sent: its next owner looks into it."""
@@ -274,7 +272,7 @@ class SendBatch:
             self._exit = answer
             self._wake()
         else:
-            self._process.on_answer(self._step.provider, answer)
+            self._providers.learn(self._step.provider, answer)
             self._end(work, outcome_of(answer))
         if not self._under_way:
             self._wake()
@@ -372,11 +370,13 @@ def _is_packed_quickly(step: SendStep, work: ClaimedWork) -> bool:
 
 
 def _being_marked(work: ClaimedWork) -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext() if work.room is None else work.room.being_marked()
+    if not work.has_attempt_permit:
+        return contextlib.nullcontext()
+    return work.permits.attempts.being_marked()
 
 
 def _may_commit(work: ClaimedWork) -> bool:
-    return work.may_commit
+    return bool(in_time((work,)))
 
 
 async def _abandon(send: GroupSend) -> None:

@@ -2,7 +2,7 @@
 
 A step's coroutine is driven in the caller's own task. One that ends without waiting costs no task,
 no future and no timer. One that waits keeps this task (a time limit inside it must cancel the
-right one), and the rest of the batch goes to another slot.
+right one), and the rest of the batch goes to another task.
 """
 
 from __future__ import annotations
@@ -117,9 +117,9 @@ class StepBatch:
             await self._process.saves.room()
 
     async def _settle_waited(self) -> None:
-        """A call that has waited keeps its slot until its outcome is stored.
+        """A call that has waited keeps its permit until its outcome is stored.
 
-        So at most as many calls as there are slots have begun and are not stored: a kill repeats
+        So at most as many calls as there are permits have begun and are not stored: a kill repeats
         them.
         """
         ended, self._ended = self._ended, []

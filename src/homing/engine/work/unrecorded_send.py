@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from homing.engine.commit.settling import Ended
 from homing.engine.work.claimed_work import ClaimedWork
+from homing.engine.work.providers import Providers
 from homing.engine.work.send_batch import SendBatch
 from homing.engine.work.steps import SendStep
 
@@ -14,8 +15,8 @@ from homing.engine.work.steps import SendStep
 class UnrecordedSend(SendBatch):
     """A batch of one. Its work has the delivery as the attempt leaves it."""
 
-    def __init__(self, step: SendStep, work: ClaimedWork) -> None:
-        super().__init__(step, [work], wait=True)
+    def __init__(self, step: SendStep, work: ClaimedWork, providers: Providers) -> None:
+        super().__init__(step, [work], providers, wait=True)
         work.lease_end_s = math.inf  # no other process can claim it
 
     async def _mark(self) -> list[ClaimedWork]:

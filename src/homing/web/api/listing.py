@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from homing.domain.delivery import Delivery, FailedBecause
 from homing.domain.errors import InvalidRequest
+from homing.engine.ops.bounded import count_requests
 from homing.engine.ops.caller import CallerOperations
 from homing.engine.ops.delivery_filter import FILTERS, filter_from
 from homing.engine.ops.inspecting import oldest_due_ms
 from homing.engine.ops.masking import PersonalDataHidden
 from homing.engine.ops.reader import MAX_SEARCH_CHARS
-from homing.engine.ops.request_counts import count_requests
 from homing.engine.ops.views import attempt_view, audit_view
 from homing.engine.process.counters import Span, history
 from homing.engine.process.unserved import unserved_queues

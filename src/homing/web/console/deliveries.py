@@ -9,8 +9,8 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from homing.domain.delivery import Delivery
+from homing.engine.ops.bounded import count_requests
 from homing.engine.ops.delivery_filter import FILTERS, filter_from, status_words
-from homing.engine.ops.request_counts import count_requests
 from homing.engine.ops.verbs import BULK_VERBS, VERBS, OperatorVerb
 from homing.engine.ops.views import DeliveryView
 from homing.ports import Cursor
