@@ -37,6 +37,21 @@ async def test_a_request_and_each_source_are_given_their_own_answers(
     assert second.answers == [[Added("t1")]]
 
 
+async def test_an_add_and_a_save_of_one_batch_are_given_their_own_answers(
+    store: Recorder, commits: GroupCommit
+) -> None:
+    await add(commits, "a")
+    [held] = await commits.claim(samples.claim())
+    store.batches.clear()
+
+    answers = await asyncio.gather(
+        commits.save([samples.ended(held.delivery)]), commits.add([samples.new("b")])
+    )
+
+    assert answers == [[True], [Added("b")]]
+    assert store.batches == ["a b"]
+
+
 async def test_what_fails_in_a_source_fails_alone(store: Recorder, commits: GroupCommit) -> None:
     store.poison = {"s2": TypeError("odd")}
     pile = Pile(commits, "s1", "s2", "s3")
@@ -72,6 +87,22 @@ async def test_sources_are_told_that_their_write_was_cancelled(
     await quiet()
 
     assert [type(answer) for answer in pile.answers] == [StoreOutcomeUnknown] * 2
+
+
+async def test_writes_that_were_cancelled_are_no_longer_under_way(
+    store: Recorder, commits: GroupCommit
+) -> None:
+    for nth in range(DEPTH):
+        store.may_answer.clear()
+        caller = asyncio.ensure_future(add(commits, f"d{nth}"))
+        await quiet()
+        for task in asyncio.all_tasks():
+            if "_Queue._write" in repr(task.get_coro()):
+                task.cancel()
+        await caller
+
+    store.may_answer.set()
+    assert await add(commits, "last") == [[Added("last")]]
 
 
 async def test_a_source_is_asked_for_what_the_batch_has_room_for(

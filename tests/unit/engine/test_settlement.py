@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Change, Delivery, Receipt
 from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
 from homing.domain.failure import Failure
 from homing.engine.commit import settlement
 from homing.engine.commit.group_commit import GroupCommit
-from homing.engine.commit.settlement import PendingSave, Settlement, late_outcome
+from homing.engine.commit.settlement import Settlement, late_outcome
 from homing.ports import Answers, Batch
 from homing.testing import samples
-from homing.testing.clocks import ManualClock
 from tests.simulation.virtualtime import run
 from tests.unit.domain.lives import LOST, SEND, claimed, pending, plan, stage
-from tests.unit.engine.world import FaultyStore, PaperJournal
-
-LEASE_S = 60.0
+from tests.unit.engine.desk import LEASE_S, Desk, success
 
 
 @pytest.fixture(autouse=True)
@@ -31,43 +26,9 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settlement, "LONGEST_RETRY_S", 0.0)
 
 
-class Desk:
-    """A settler with what it needs, and one claimed delivery for each name asked for."""
-
-    def __init__(self, running: int = 0) -> None:
-        self.store = FaultyStore()
-        self.clock = ManualClock(now_ms=samples.NOW_MS)
-        self.journal = PaperJournal()
-        self.told: list[PendingSave] = []
-        self.settler = Settlement(
-            self.store,
-            GroupCommit(self.store),
-            self.clock,
-            self.journal,
-            tell=self.told.extend,
-            running=lambda: running,
-        )
-
-    async def claimed(self, *names: str) -> list[Delivery]:
-        await self.store.add([samples.new(name) for name in names])
-        taken = await self.store.claim(samples.claim())
-        self.store.calls.clear()
-        return [item.delivery for item in taken]
-
-    def settlement(self, change: Change, **fields: Any) -> PendingSave:
-        end_s = self.clock.steady_s() + LEASE_S
-        return PendingSave("succeed", change, change.delivery, end_s, **fields)
-
-
 @pytest.fixture
 def desk() -> Desk:
     return Desk()
-
-
-def success(delivery: Delivery) -> Change:
-    return transitions.succeed(
-        delivery, plan=SEND, now_ms=samples.NOW_MS, roll=0.0, receipt=Receipt("n-1")
-    )
 
 
 async def test_a_change_is_stored_and_told(desk: Desk) -> None:

@@ -29,6 +29,7 @@ pytest.register_assert_rewrite(
             "filtering",
             "histories",
             "history",
+            "ledger",
             "marking",
             "naming",
             "noting",
@@ -60,6 +61,7 @@ from homing.testing.contract.expiring import PurgingPayloads, PurgingTheRest
 from homing.testing.contract.families import AddingFamilies, FanningOut
 from homing.testing.contract.filtering import Filtering
 from homing.testing.contract.histories import Histories
+from homing.testing.contract.ledger import Ledger
 from homing.testing.contract.marking import Marking
 from homing.testing.contract.naming import Naming
 from homing.testing.contract.noting import Noting
@@ -109,6 +111,7 @@ class StoreContract(
     Batches,
     Removals,
     HeldAndLost,
+    Ledger,
     Terms,
     Reading,
     Filtering,

@@ -125,14 +125,23 @@ class Batches(Opened):
         await store.add([samples.keyed("d1", "k")])
 
         answers = await puts(
-            store,
-            adds(samples.keyed("d2", "other")),
-            adds(samples.keyed("d2", "k")),
-            adds(samples.new("d3", keys=[samples.key("k", "d3"), samples.key("other", "d3")])),
+            store, adds(samples.keyed("d2", "other")), adds(samples.keyed("d2", "k"))
         )
 
-        existing = Existing("d1", samples.key("k", "d1"))
-        assert answers == [[Added("d2")], [existing], [existing]]
+        assert answers == [[Added("d2")], [Existing("d1", samples.key("k", "d1"))]]
+
+    async def test_a_stored_key_is_named_though_the_batch_has_taken_another(
+        self, store: Store
+    ) -> None:
+        """The first of its keys that is taken is named, wherever it is taken."""
+        await store.add([samples.keyed("d1", "k")])
+        both = [samples.key("k", "d3"), samples.key("other", "d3")]
+
+        answers = await puts(
+            store, adds(samples.keyed("d2", "other")), adds(samples.new("d3", keys=both))
+        )
+
+        assert answers == [[Added("d2")], [Existing("d1", samples.key("k", "d1"))]]
 
     async def test_what_a_batch_adds_it_may_save(self, store: Store) -> None:
         new = samples.keyed("d1", "k", payload=b"one", topic="paid")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from homing.domain.delivery import Fact
 from homing.ports import FactCursor, FactOrder, Store
@@ -64,6 +65,16 @@ class Noting(Opened):
         await store.add([new], facts=[samples.fact("k", of="the call")])
 
         assert await store.facts("note") == [samples.fact("k", of="the call")]
+
+    async def test_a_child_that_ends_writes_its_facts(self, store: Store) -> None:
+        """Beside its parent's counter."""
+        child = samples.child("a", "p")
+        await store.add([samples.new("p", children=[child])])
+        end = replace(samples.ended(child.delivery), facts=(samples.fact("of the child"),))
+
+        assert await store.save([end]) == [True]
+
+        assert await store.facts("note") == [samples.fact("of the child")]
 
     async def test_kinds_are_apart(self, store: Store) -> None:
         one, other = samples.fact("k", kind="one"), samples.fact("k", kind="other", n=1)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from homing.domain.delivery import New
 from homing.ports import Added, Existing, Store
 from homing.testing import samples
+from homing.testing.contract.batching import adds, puts, saves
 from homing.testing.contract.opening import Opened
 from homing.testing.samples import NOW_MS, SOURCE
 
@@ -47,6 +48,22 @@ class Terms(Opened):
         in_time = with_term("d3", created_at_ms=NOW_MS + 5 + TERM_MS)
         [existing, added] = await store.add([too_early, in_time])
         assert (existing.delivery_id, added) == ("d1", Added("d3"))
+
+    async def test_the_term_begins_at_the_end_of_claimed_work(self, store: Store) -> None:
+        await store.add([with_term("d1")])
+        (claimed,) = await store.claim(samples.claim())
+
+        assert await store.save([samples.ended(claimed.delivery, at_ms=NOW_MS + 5)]) == [True]
+
+        assert await expiry(store) == NOW_MS + 5 + TERM_MS
+
+    async def test_the_term_begins_in_the_batch_that_adds(self, store: Store) -> None:
+        new = with_term("d1")
+        end = samples.ended(new.delivery, at_ms=NOW_MS + 5)
+
+        assert await puts(store, adds(new), saves(end)) == [[Added("d1")], [True]]
+
+        assert await expiry(store) == NOW_MS + 5 + TERM_MS
 
     async def test_what_ended_before_it_was_added_has_its_term_at_once(self, store: Store) -> None:
         """Suppressed at intake: no change will ever come."""

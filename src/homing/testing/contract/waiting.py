@@ -35,6 +35,14 @@ class Waiting(Opened):
             await store.save([samples.retry(held.delivery)])
             await waiting
 
+    async def test_one_of_several_saved_wakes_who_waits(self, store: Store) -> None:
+        await store.add(samples.many(2))
+        first, second = [c.delivery for c in await store.claim(samples.claim())]
+        async with asyncio.timeout(SOON_S):
+            waiting = await self._asleep(store)
+            await store.save([samples.retry(first), samples.ended(second)])
+            await waiting
+
     async def test_an_ended_lease_wakes_who_waits(self, store: Store) -> None:
         await store.add(samples.many(1))
         (held,) = await store.claim(samples.claim())
