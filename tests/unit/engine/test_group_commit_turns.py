@@ -44,11 +44,11 @@ async def test_an_add_and_a_save_of_one_batch_are_given_their_own_answers(
     [held] = await commits.claim(samples.claim())
     store.batches.clear()
 
-    answers = await asyncio.gather(
+    saved, added = await asyncio.gather(
         commits.save([samples.ended(held.delivery)]), commits.add([samples.new("b")])
     )
 
-    assert answers == [[True], [Added("b")]]
+    assert (saved, added) == ([True], [Added("b")])
     assert store.batches == ["a b"]
 
 
