@@ -12,13 +12,15 @@ from homing.domain.delivery import New
 from homing.domain.errors import StoreFull
 from homing.engine.commit import group_commit
 from homing.engine.commit.group_commit import GroupCommit
+from homing.engine.commit.settlement import PendingSave, Settlement
 from homing.engine.intake.submissions import Submissions
 from homing.ports import Added
 from homing.stores.projecting import LayoutProjection
 from homing.testing import samples
+from homing.testing.clocks import ManualClock
 from homing.testing.contract.foreign import foreign_projection
-from tests.unit.engine.desk import Desk, success
-from tests.unit.engine.recorder import Pile, Recorder
+from tests.unit.engine.desk import LEASE_S, success
+from tests.unit.engine.recorder import Pile, Recorder, add
 from tests.unit.engine.world import quiet
 
 
@@ -57,24 +59,25 @@ async def test_submissions_wait_for_the_batch_after_a_full_one(
 
 @pytest.mark.xfail(reason="a source that was asked for none is a group without an answer")
 async def test_outcomes_wait_for_the_batch_after_a_full_one(
-    monkeypatch: pytest.MonkeyPatch,
+    store: Recorder, commits: GroupCommit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    settler = Settlement(store, commits, clock := ManualClock())
+    await add(commits, "d1", "d2")
+    first, second = [one.delivery for one in await commits.claim(samples.claim())]
     monkeypatch.setattr(group_commit, "LARGEST", 2)
-    desk = Desk()
-    first, second = await desk.claimed("d1", "d2")
-    desk.store.before["save"].extend([StoreFull("no room")] * 2)
+    store.poison = {"d1": StoreFull("no room")}
     asked: list[asyncio.Future[Any]] = [
-        asyncio.ensure_future(desk.commits.add([samples.new("a")])),
-        asyncio.ensure_future(desk.commits.save([success(first)])),
+        asyncio.ensure_future(commits.add([samples.new("a")])),
+        asyncio.ensure_future(commits.save([success(first)])),
     ]
     await asyncio.sleep(0)
-    desk.settler.put(desk.settlement(success(second)))
+    settler.put(PendingSave("succeed", success(second), second, clock.steady_s() + LEASE_S))
     await quiet()
 
     assert [one.done() for one in asked] == [True, True]
     assert asked[0].result() == [Added("a")]
     assert isinstance(asked[1].exception(), StoreFull)
-    assert len(desk.told) == 1
+    assert settler.outstanding == 0
 
 
 @pytest.mark.xfail(reason="only requests have turns between large puts, sources have none")
