@@ -19,7 +19,7 @@ from homing.stores.projecting import LayoutProjection
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
 from homing.testing.contract.foreign import foreign_projection
-from tests.unit.engine.desk import LEASE_S, success
+from tests.unit.engine.desk import LEASE_S, Desk, success
 from tests.unit.engine.recorder import Pile, Recorder, add
 from tests.unit.engine.world import quiet
 
@@ -42,7 +42,6 @@ def commits(store: Recorder) -> GroupCommit:
     return GroupCommit(store)
 
 
-@pytest.mark.xfail(reason="a source is asked for none, and asks itself again without end")
 async def test_submissions_wait_for_the_batch_after_a_full_one(
     commits: GroupCommit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +56,6 @@ async def test_submissions_wait_for_the_batch_after_a_full_one(
     assert single.done()
 
 
-@pytest.mark.xfail(reason="a source that was asked for none is a group without an answer")
 async def test_outcomes_wait_for_the_batch_after_a_full_one(
     store: Recorder, commits: GroupCommit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +78,6 @@ async def test_outcomes_wait_for_the_batch_after_a_full_one(
     assert settler.outstanding == 0
 
 
-@pytest.mark.xfail(reason="only requests have turns between large puts, sources have none")
 async def test_sources_have_every_second_turn_beside_large_puts(
     store: Recorder, commits: GroupCommit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +91,6 @@ async def test_sources_have_every_second_turn_beside_large_puts(
     assert store.batches.index("s1") <= 1
 
 
-@pytest.mark.xfail(reason="an error in `take` loses the requests that the batch has taken")
 async def test_a_projection_that_fails_keeps_no_other_caller_from_an_answer(
     store: Recorder, commits: GroupCommit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,3 +110,22 @@ async def test_a_projection_that_fails_keeps_no_other_caller_from_an_answer(
     assert claiming.done()
     assert single.done()
     assert isinstance(single.exception(), ValueError)
+
+
+async def test_a_projection_that_fails_for_one_outcome_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk = Desk()
+    first, second = await desk.claimed("d1", "d2")
+    desk.store.show(foreign_projection())
+    of_change = LayoutProjection.of_change
+
+    def fail_for_one(self: LayoutProjection, change: Any, keys: Any) -> Any:
+        if change.delivery.id == "d1":
+            raise ValueError("odd")
+        return of_change(self, change, keys)
+
+    monkeypatch.setattr(LayoutProjection, "of_change", fail_for_one)
+    kept = await desk.settler.write_all([desk.settlement(success(one)) for one in (first, second)])
+
+    assert [type(kept[0]), kept[1]] == [ValueError, True]

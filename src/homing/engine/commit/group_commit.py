@@ -9,6 +9,7 @@ request is taken withdraws it; after that it may or may not be stored.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
@@ -19,6 +20,8 @@ from msgspec import Struct
 from homing.domain.errors import StoreCorrupt, StoreError, StoreOutcomeUnknown, StoreUnavailable
 from homing.domain.shown import Projection
 from homing.ports import Answers, Batch, Commits, Kind, Put, PutAnswer, Store
+
+log = logging.getLogger("homing.engine")
 
 # One batch is written while the event loop answers the one before it and prepares the next.
 DEPTH = 2
@@ -159,11 +162,19 @@ class _Queue:
 
     def _take(self) -> tuple[list[_Waiting], list[Taken]]:
         """A large put goes alone, and in turn with the rest: it may take long."""
-        if self._large and (self._is_large_next or not self._waiting):
-            self._is_large_next = False
+        is_large_next, self._is_large_next = self._is_large_next, False
+        if not is_large_next:
+            requests, taken = self._take_small()
+            if requests or taken:
+                self._is_large_next = bool(self._large)
+                return requests, taken
+        while self._large:
             large = self._large.popleft()
-            return ([large], []) if not large.future.done() else self._take()
-        self._is_large_next = bool(self._large)
+            if not large.future.done():
+                return [large], []
+        return self._take_small() if is_large_next else ([], [])
+
+    def _take_small(self) -> tuple[list[_Waiting], list[Taken]]:
         requests: list[_Waiting] = []
         size = 0
         while self._waiting and size < LARGEST:
@@ -173,7 +184,13 @@ class _Queue:
                 size += one.size
         taken = []
         for source in self.sources:
-            some = source.take(LARGEST - size, is_idle=not self._under_way)
+            if size >= LARGEST:
+                break
+            try:
+                some = source.take(LARGEST - size, is_idle=not self._under_way)
+            except Exception:
+                log.exception("a source of writes failed")
+                continue
             if some is not None:
                 taken.append(some)
                 size += len(some.puts)

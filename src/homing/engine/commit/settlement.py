@@ -188,7 +188,6 @@ class Settlement:
         del is_idle
         if self._is_writing or self._is_resting or not self._waiting:
             return None
-        self._is_writing = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -197,8 +196,21 @@ class Settlement:
         if self.has_room:
             self._room.set()
         projection = self._commits.projection
-        puts = [Put((write_of_change(one.change, projection),), one.facts) for one in saves]
-        return _Group(saves, puts, self._answered)
+        puts: list[Put] = []
+        refused: list[tuple[PendingSave, Exception]] = []
+        for save in saves:
+            try:
+                write = write_of_change(save.change, projection)
+            except Exception as error:  # the layout of a plugin makes no record of it
+                refused.append((save, error))
+            else:
+                puts.append(Put((write,), save.facts))
+        if refused:
+            self._follow_up(self._after_refusals(refused, ()))
+            failed = {save for save, _ in refused}
+            saves = [save for save in saves if save not in failed]
+        self._is_writing = bool(saves)
+        return _Group(saves, puts, self._answered) if saves else None
 
     def _answered(self, group: Sequence[PendingSave], answers: Sequence[PutResult]) -> None:
         self._is_writing = False

@@ -49,27 +49,31 @@ class Submissions(Generic[T]):
         if is_idle:
             number = min(number, max(-(-len(self._waiting) // 2), MIN_HALF))
         batch, self._waiting = self._waiting[:number], self._waiting[number:]
-        new, futures = self._prepared([one for one in batch if not one[1].done()])
+        puts, new, futures = self._prepared([one for one in batch if not one[1].done()])
         if not new:
             return self.take(limit, is_idle=is_idle) if self._waiting else None
-        projection = self._commits.projection
-        return Prepared(
-            [Put((write_of_new(one, projection),)) for one in new], new, futures, self._tell
-        )
+        return Prepared(puts, new, futures, self._tell)
 
     def _prepared(
         self, batch: Sequence[Waiting[T]]
-    ) -> tuple[Sequence[New], list[asyncio.Future[Answer]]]:
+    ) -> tuple[list[Put], list[New], list[asyncio.Future[Answer]]]:
         """Those that are not refused; the others are told so, each by itself."""
-        futures = [future for _, future in batch]
+        projection = self._commits.projection
         try:
-            return self._prepare([submitted for submitted, _ in batch]), futures
+            new = [*self._prepare([submitted for submitted, _ in batch])]
+            puts = [Put((write_of_new(one, projection),)) for one in new]
         except Exception as error:
             if len(batch) == 1:
-                _refuse(futures[0], error)
-                return [], []
+                _refuse(batch[0][1], error)
+                return [], [], []
+        else:
+            return puts, new, [future for _, future in batch]
         each = [self._prepared([one]) for one in batch]
-        return [one for new, _ in each for one in new], [one for _, some in each for one in some]
+        return (
+            [put for puts, _, _ in each for put in puts],
+            [one for _, some, _ in each for one in some],
+            [future for _, _, some in each for future in some],
+        )
 
 
 class Prepared:
