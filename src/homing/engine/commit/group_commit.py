@@ -248,7 +248,11 @@ def _answer(
     for one in requests:
         one.answer(next(left)[0])
     for some in taken:
-        some.answer(next(left))
+        found = next(left)
+        try:
+            some.answer(found)
+        except Exception:  # an observer's, perhaps: the others are answered all the same
+            log.exception("a source of writes failed to take its answers")
 
 
 def _refusals(groups: Sequence[Group], error: Exception) -> list[Sequence[Any]]:
