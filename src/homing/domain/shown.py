@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -38,6 +38,28 @@ class ShownRecord(Struct, frozen=True, gc=False, kw_only=True):
     of_key: tuple[str, str] | None = None
 
 
+class Table(Struct, frozen=True):
+    """A table of a SQL database that has the records of a RecordLayout as its rows.
+
+    `key` is the column with the id of the delivery, and `json` are columns that hold a JSON
+    value. `has_row` returns whether a delivery can have a row.
+    """
+
+    name: str
+    key: str
+    has_row: Callable[[Delivery], bool]
+    json: frozenset[str] = frozenset()
+
+
+class TableRow(Struct, frozen=True, gc=False):
+    """A row of a table: all columns, or those that a change of the delivery changes. `values` of
+    None: the delivery is not shown, and has no row."""
+
+    table: Table
+    delivery_id: str
+    values: dict[str, Any] | None
+
+
 class Projection(Protocol):
     """The records that belong to a write; `keys` are those that it puts, with their terms."""
 
@@ -63,3 +85,15 @@ class Projection(Protocol):
 
     def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]:
         """The records to put and to remove with facts."""
+
+    def tables(self) -> Sequence[Table]:
+        """The tables of SQL databases that have rows of deliveries."""
+
+    def has_table(self, queue: str) -> bool:
+        """Whether deliveries of this queue have rows in such a table."""
+
+    def row(
+        self, delivery: Delivery, content: Content | None, attempts: Sequence[Attempt] = ()
+    ) -> TableRow | None:
+        """The row of a delivery; without its content, the columns that a change changes. None: it
+        has no table."""

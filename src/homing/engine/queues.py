@@ -35,3 +35,9 @@ def queue_in_generation(delivery: Delivery, generation: int) -> str:
     if delivery.generation:
         queue = queue.removesuffix(f"@{delivery.generation}")
     return f"{queue}@{generation}" if generation else queue
+
+
+def route_of(queue: str) -> str:
+    """The route whose queue it is."""
+    name = queue.partition("/")[0].partition("@")[0]
+    return name.replace("%40", "@").replace("%2F", "/").replace("%25", "%")

@@ -224,6 +224,29 @@ class TakesLines(Protocol):
         """Lines that were not adopted yet, oldest first."""
 
 
+class ForeignRow(Struct, frozen=True):
+    """A row that another program has inserted or changed in the table of a layout, as JSON; `data`
+    of None: it has deleted the row. `mark` is the JSON text that the trigger left."""
+
+    id: str
+    mark: str
+    data: str | None
+
+
+@runtime_checkable
+class TakesRows(Protocol):
+    """A store with tables in which other programs may write."""
+
+    async def foreign_rows(self, table: str, limit: int) -> list[ForeignRow]:
+        """Rows of a layout's table that were not adopted yet."""
+
+    async def settle_rows(
+        self, table: str, rows: Sequence[ForeignRow], restored: Sequence[str]
+    ) -> None:
+        """These rows are adopted: they are marked no longer, unless they have changed again. Those
+        with the ids `restored` are written again as the stored records say."""
+
+
 class Seen(Struct, frozen=True):
     """A record of a RecordLayout as other programs find it in the store."""
 

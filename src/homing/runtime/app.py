@@ -52,6 +52,7 @@ from homing.ports import (
     Random,
     Store,
     TakesLines,
+    TakesRows,
     TransactionalStore,
     WritesLayouts,
 )
@@ -61,6 +62,7 @@ from homing.runtime.mail_route import MAIL_ROUTE, mail_route
 from homing.runtime.sync import SyncHoming
 from homing.runtime.urls import journal_for, provider_of, scheme_of_store, store_of
 from homing.stores.foreign_lines import take_lines
+from homing.stores.foreign_rows import RowAdopter
 from homing.stores.layout import RecordLayout
 from homing.stores.projecting import LayoutProjection
 
@@ -144,9 +146,8 @@ class Homing:
             self._routes.adapt(lambda route: route.keeping(retention))
         # Of the engine's routes, those that messages of a class take when no other is asked for.
         self._usual_routes: dict[type, Route] = {}
-        self._layouts = layouts or {}
-        if layouts and isinstance(self.store, WritesLayouts):
-            self.store.show(LayoutProjection(layouts, self._routes.retention_of))
+        self._layouts: dict[str, RecordLayout] = {}
+        self._use_layouts(layouts or {})
         self._worker_commands = worker_commands or {}
         self._route_owner = route_owner
         self._worker = worker
@@ -257,6 +258,11 @@ class Homing:
         else:
             await engine.watch()
 
+    def _use_layouts(self, layouts: Mapping[str, RecordLayout]) -> None:
+        self._layouts |= layouts
+        if layouts and isinstance(self.store, WritesLayouts):
+            self.store.show(LayoutProjection(self._layouts, self._routes.retention_of))
+
     def _made_engine(self) -> Engine:
         """The engine, started or not: making it touches neither the store nor a provider."""
         with self._making:
@@ -279,22 +285,33 @@ class Homing:
             about={"host": host, "pid": pid},
             time_scale=self.time_scale,
             known=self._routes.known,
-            take_lines=self._take_lines if isinstance(self.store, TakesLines) else None,
+            take_lines=self._take_lines if self._takes_lines else None,
         )
         engine.ops.program.worker_commands.update(self._worker_commands)
         engine.ops.program.as_stored = _address_as_stored
         return engine
 
+    @property
+    def _takes_lines(self) -> bool:
+        has_tables = any(layout.table is not None for layout in self._layouts.values())
+        return isinstance(self.store, TakesLines) or (
+            has_tables and isinstance(self.store, TakesRows)
+        )
+
     async def _take_lines(self) -> int:
-        """Adopt what other programs have written into the file of the store, by the layouts
-        of the routes that are worked on here; returns how many became deliveries."""
+        """Adopt what other programs have written into the file or the tables of the store, by the
+        layouts of the routes that are worked on here; returns how many became deliveries."""
         engine, number = self.engine, 0
-        for name, route in self._routes.own.items():
-            layout = self._layouts.get(name)
-            if layout is not None and layout.read is not None:
-                number += await take_lines(
-                    self.store, route, layout, engine.admission, self._clock, engine.alerts.sound
-                )
+        given = (engine.admission, self._clock, engine.alerts.sound)
+        for worker in engine.workers.values():
+            route = worker.route
+            layout = self._layouts.get(route.name)
+            if layout is None or layout.read is None:
+                continue
+            if isinstance(self.store, TakesRows):
+                number += await RowAdopter(self, route, layout, *given).take_rows()
+            else:
+                number += await take_lines(self.store, route, layout, *given)
         return number
 
     async def stop(self, grace_s: float | None = None) -> None:
@@ -590,10 +607,11 @@ def use_as_worker(
     notifiers: Sequence[Notifier] = (),
     alarm: Alarm | None = None,
     adapt: Callable[[Route], Route] | None = None,
+    layouts: Mapping[str, RecordLayout] | None = None,
 ) -> None:
     """Before the start of an application's Homing: run its worker in this process, whatever
-    `worker` says, with these further observers. Its own alarm, if it has one, stays. `adapt`
-    changes its routes."""
+    `worker` says, with these further observers and layouts. Its own alarm, if it has one, stays.
+    `adapt` changes its routes."""
     homing._not_started("use_as_worker")
     homing._worker = True
     if generation is not None:
@@ -603,6 +621,8 @@ def use_as_worker(
     homing._alarm = homing._alarm or alarm
     if adapt is not None:
         homing._routes.adapt(adapt)
+    if layouts is not None:
+        homing._use_layouts(layouts)
 
 
 def _ticket(answer: Ticket | IdempotencyConflict) -> Ticket:

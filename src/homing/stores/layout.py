@@ -6,7 +6,7 @@ plugin's design specifies (its columns, fields, keys and words), and back where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import InvalidRequest
+from homing.domain.shown import Table
 from homing.engine.intake.adopting import Foreign
 from homing.engine.ops.labels import LabelTable
 
@@ -72,12 +73,16 @@ class RecordLayout(Struct, frozen=True, kw_only=True):
     """The records that a design specifies. `names` are its tables, keys and files.
 
     The delivery's own record has exactly `fields`; those in `optional` may also occur in one that
-    is read, and those in `raw` are read as bytes. A design with SQL views has `write`, the
-    record as its views must show it.
-    For stores that write the record themselves it has `key`, the key of the record, and two
-    halves: `head`, from the request, and then `tail`, from the delivery as `as_shown` returns it.
+    is read, and those in `raw` are read as bytes. A record that is only shown has `write`.
+    For stores that write the record themselves it has two halves: `head`, from the request, and
+    then `tail`, from the delivery as `as_shown` returns it. `key` returns the key of the record;
+    in a SQL database the record is a row of `table`.
     `index` returns the names under which the record is indexed. The other kinds of record are for
     such stores, too; `facts` are by the kind of fact (a malformed command, the offset of a stream).
+
+    `read` returns the request and the state in a record that another program wrote. `follow` is
+    given the Homing, a delivery, its row as another program changed it, and who did; it makes the
+    delivery what the row says, or raises a HomingError to refuse that.
     """
 
     names: Mapping[str, str]
@@ -92,7 +97,9 @@ class RecordLayout(Struct, frozen=True, kw_only=True):
     key_record: RecordKind[Key] | None = None
     dead_letter: RecordKind[Delivery] | None = None
     facts: Mapping[str, RecordKind[Fact]] = field(default_factory=dict)
+    table: Table | None = None
     read: Callable[[Record], Foreign] | None = None
+    follow: Callable[[Any, Delivery, Record, str], Awaitable[None]] | None = None
     optional: frozenset[str] = field(default_factory=frozenset)
     raw: frozenset[str] = field(default_factory=frozenset)
 

@@ -19,8 +19,9 @@ from homing.domain.delivery import (
     New,
 )
 from homing.domain.policy import Retention
-from homing.domain.shown import CLAIM_ISO, CLAIM_MS, ShownRecord
+from homing.domain.shown import CLAIM_ISO, CLAIM_MS, ShownRecord, Table, TableRow
 from homing.engine.expiry import attempt_gone_at_ms, dead_letter_gone_at_ms, delivery_gone_at_ms
+from homing.engine.queues import route_of
 from homing.stores.codec import encode
 from homing.stores.layout import HIDDEN, Record, RecordKind, RecordLayout, Stored, as_shown, iso_utc
 
@@ -98,6 +99,28 @@ class LayoutProjection:
             record = _whole(kind, fact, gone_at_ms=gone_at_ms, is_shown=fact.value is not None)
             shown.append(replace(record, owned=False))
         return tuple(shown)
+
+    def tables(self) -> Sequence[Table]:
+        found = [layout.table for layout in self._layouts.values() if layout.table is not None]
+        return list({table.name: table for table in found}.values())
+
+    def has_table(self, queue: str) -> bool:
+        layout = self._layouts.get(queue) or self._layouts.get(route_of(queue))
+        return layout is not None and layout.table is not None
+
+    def row(
+        self, delivery: Delivery, content: Content | None, attempts: Sequence[Attempt] = ()
+    ) -> TableRow | None:
+        layout = self._layout_of(delivery)
+        if layout is None or layout.table is None or not layout.table.has_row(delivery):
+            return None
+        values: Record | None = None
+        if layout.labels.word(delivery) != HIDDEN:
+            if content is None and layout.tail is not None:
+                values = layout.tail(as_shown(delivery))
+            else:
+                values = layout.record(Stored(delivery, content or Content(), tuple(attempts)))
+        return TableRow(layout.table, delivery.id, values)
 
     def _layout_of(self, delivery: Delivery) -> RecordLayout | None:
         return self._layouts.get(delivery.queue) or self._layouts.get(delivery.route)

@@ -50,7 +50,7 @@ def outbox(database: str) -> Iterator[Outbox]:
     """Without any row."""
     with psycopg.connect(database, autocommit=True) as connection:
         [names] = connection.execute(TABLES).fetchone() or ("",)
-        connection.execute(f"truncate {names}".encode())
+        connection.execute(f"truncate {names}, core.outbox".encode())
         yield Outbox(database, connection)
 
 
@@ -66,4 +66,4 @@ def empty_database(server: str) -> str:
 @pytest.fixture
 def server_clock(outbox: Outbox) -> ManualClock:
     """Ahead of the server's own clock, by which SQL sets its times."""
-    return ManualClock(outbox.value("select core.homing_now_ms()") + 60_000)
+    return ManualClock(outbox.now_ms() + 60_000)

@@ -16,6 +16,7 @@ from homing import Homing, Retention
 from homing.domain.delivery import Delivery
 from homing.testing.clocks import ManualClock
 from homing_systems.events import TerminalHandlerError
+from homing_systems.events.record import LAYOUT
 
 
 class Outbox:
@@ -27,7 +28,11 @@ class Outbox:
 
     def homing(self, **options: Any) -> Homing:
         """As a producer of the outbox writes it: nothing is removed, no key is free again."""
-        return Homing(self.url, retention=Retention.forever(), **{"worker": False, **options})
+        given = {"worker": False, "layouts": {"events": LAYOUT}, **options}
+        return Homing(self.url, retention=Retention.forever(), **given)
+
+    def now_ms(self) -> int:
+        return int(self.value("select extract(epoch from clock_timestamp()) * 1000"))
 
     def sql(self, statement: str, *given: object) -> list[dict[str, Any]]:
         with self.connection.cursor(row_factory=dict_row) as cursor:
@@ -77,7 +82,8 @@ def as_layout(row: dict[str, Any]) -> dict[str, Any]:
 
 
 async def work(homing: Homing) -> None:
-    """All that is due now."""
+    """All that is due now, with what others have written into the table."""
+    await homing.engine.take_lines()
     await homing.engine.run_until_idle()
 
 

@@ -63,7 +63,7 @@ async def test_the_row_of_the_event_says_what_its_handlers_met(
     outbox: Outbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """E-029, E-046, E-053"""
-    clock = ManualClock(outbox.value("select core.homing_now_ms()") + 60_000)
+    clock = ManualClock(outbox.now_ms() + 60_000)
     homing = with_three_handlers(outbox.homing(clock=clock))
     use_as_worker(homing, adapt=as_outbox, observers=[LogObserver("info", "text")])
     homing.use_without_worker()

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.domain.delivery import Delivery, FailedBecause, New, Receipt
+from homing.domain.delivery import Cycle, Delivery, FailedBecause, New, Receipt
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.engine.intake.request import Request
@@ -29,6 +29,8 @@ class ForeignState(Struct, frozen=True, kw_only=True):
     attempts_spent: int = 0
     max_attempts: int | None = None
     failure: Failure | None = None
+    first_failed_at_ms: int | None = None
+    failure_history: tuple[Cycle, ...] = ()
 
 
 class Foreign(Struct, frozen=True):
@@ -54,6 +56,9 @@ def adopt(new: New, foreign_state: ForeignState) -> New:
         attempts_ended=foreign_state.attempts_spent,
         max_attempts=foreign_state.max_attempts,
         failure=foreign_state.failure or new.delivery.failure,
+        first_failed_at_ms=foreign_state.first_failed_at_ms,
+        failure_history=foreign_state.failure_history,
+        cycle=len(foreign_state.failure_history) + 1,
     )
     if foreign_state.state != "pending":
         delivery = _ended(delivery, foreign_state, updated_at_ms)
@@ -69,7 +74,8 @@ def adopt(new: New, foreign_state: ForeignState) -> New:
 def _check(foreign_state: ForeignState) -> None:
     if foreign_state.attempts_spent < 0:
         raise InvalidRequest("attempts", "must be 0 or more")
-    if (foreign_state.state == "failed") is not (foreign_state.failed_because is not None):
+    has_reason = foreign_state.failed_because is not None
+    if foreign_state.state != "dismissed" and (foreign_state.state == "failed") is not has_reason:
         raise InvalidRequest("status", "only a failed record has a reason, and it always has one")
 
 

@@ -80,15 +80,17 @@ class Operations(Reader):
         reason: str,
         generation: int | None = None,
         cycle: int | None = None,
+        allows_earlier: bool = False,
     ) -> Delivery:
         """In place, from the failed stage, with a new budget.
 
-        `generation` of an event is its current one or a later one: older code cannot get it back.
+        `generation` of an event is its current one or a later one: older code cannot get it back,
+        unless the caller `allows_earlier` ones.
         With `cycle`, the one that the operator saw, a late click does nothing.
         """
         by = signed(actor, reason)
         before = await self._writer.checked("replay", delivery_id, cycle)
-        if generation is not None and generation < before.generation:
+        if generation is not None and generation < before.generation and not allows_earlier:
             present = f"{delivery_id} is of generation {before.generation}"
             raise InvalidRequest("generation", f"{present}: state that one or a later one")
 

@@ -10,7 +10,7 @@ from homing.domain.delivery import Delivery
 from homing.plugins import EVENT_ROUTE, RouteNotices, handler_names, use_as_worker
 from homing.plugins.telemetry import Telemetry
 from homing.ports import Notice, Notifier, Store
-from homing_systems.events.record import alert_fields
+from homing_systems.events.record import LAYOUT, alert_fields
 from homing_systems.events.route import as_outbox
 
 log = logging.getLogger("homing.events")
@@ -48,7 +48,9 @@ def work_for_app(homing: Homing, telemetry: Telemetry) -> None:
     if telemetry.sentry is not None:
         telemetry.sentry.fields[EVENT_ROUTE] = alerts.fields
     notifier = RouteNotices({(EVENT_ROUTE, ALERT): alerts.write})
-    use_as_worker(homing, notifiers=[notifier], adapt=_adapted)
+    use_as_worker(
+        homing, notifiers=[notifier], adapt=_adapted, layouts={EVENT_ROUTE: LAYOUT}
+    )
 
 
 def _adapted(route: Route) -> Route:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import Struct
 
 from homing import Exponential, FullJitter, Retry, TerminalError
 from homing.domain.delivery import Cycle
-from homing.stores.layout import iso_utc, iso_utc_or_none
+from homing.domain.errors import InvalidRequest
+from homing.stores.layout import iso_utc, iso_utc_or_none, ms_from_iso
+
+STAGE = "handle"
 
 
 class TerminalHandlerError(TerminalError):
@@ -62,3 +66,27 @@ def failure_cycle(cycle: Cycle) -> FailureCycle:
         replayed_at=iso_utc(cycle.replayed_at_ms),
         replayed_by=cycle.replayed_by,
     )
+
+
+def cycle_of(entry: object) -> Cycle:
+    """The record of an entry, which may also be one that another program wrote."""
+    try:
+        cycle = msgspec.convert(entry, FailureCycle)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest("failure_history", f"has a wrong entry: {error}") from None
+    return Cycle(
+        number=cycle.cycle,
+        attempts=cycle.attempts,
+        stage=STAGE,
+        last_error=cycle.last_error,
+        first_failed_at_ms=_ms_or_none(cycle.first_failed_at),
+        failed_at_ms=_ms_or_none(cycle.failed_at),
+        generation=cycle.generation,
+        replayed_at_ms=ms_from_iso(cycle.replayed_at, "failure_history"),
+        replayed_by=cycle.replayed_by,
+        reason="imported",
+    )
+
+
+def _ms_or_none(text: str | None) -> int | None:
+    return None if text is None else ms_from_iso(text, "failure_history")

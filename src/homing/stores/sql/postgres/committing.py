@@ -7,9 +7,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from homing.ports import Answers, Batch, Claim, Claimed, Kind, PurgeRule, Put, PutAnswer, Renewal
+from homing.ports import (
+    Answers,
+    Batch,
+    Claim,
+    Claimed,
+    ForeignRow,
+    Kind,
+    PurgeRule,
+    Put,
+    PutAnswer,
+    Renewal,
+)
 from homing.stores.sql.columns import Row
 from homing.stores.sql.held import HeldRecords
+from homing.stores.sql.layouts import LayoutTables
 from homing.stores.sql.postgres.claimed_facts import ClaimedFacts
 from homing.stores.sql.postgres.claiming import (
     claim_statement,
@@ -21,9 +33,10 @@ from homing.stores.sql.postgres.claiming import (
 )
 from homing.stores.sql.postgres.connection import Connection
 from homing.stores.sql.postgres.executing import Putting, Repeating, Stored, exactly, put_within
+from homing.stores.sql.postgres.layout_rows import foreign_rows, settle, show_claimed
 from homing.stores.sql.postgres.low_water import LowWater
 from homing.stores.sql.postgres.purging import purge
-from homing.stores.sql.postgres.statement import Statement
+from homing.stores.sql.postgres.statement import Statement, run_async
 from homing.stores.store_signal import StoreSignal
 
 _Run: TypeAlias = Callable[[Statement], Awaitable[list[Row]]]
@@ -38,15 +51,17 @@ WRITERS: tuple[frozenset[Kind], ...] = (
 
 
 class Committing:
-    def __init__(self, url: str, news: StoreSignal) -> None:
-        self.adds = Putting(Connection(url))
-        self.saves = Putting(Connection(url))
+    def __init__(self, url: str, news: StoreSignal, layouts: LayoutTables | None = None) -> None:
+        self.adds = Putting(Connection(url), layouts)
+        self.saves = Putting(Connection(url), layouts)
         self.purges = Connection(url)
         self.claims = Connection(url)
+        self.adoptions = Connection(url)
         self.held = HeldRecords()
         self.claimed_facts = ClaimedFacts()
         self._low_water = LowWater(time.monotonic)
         self._news = news
+        self._layouts = layouts
 
     async def close(self) -> None:
         for connection in (
@@ -54,6 +69,7 @@ class Committing:
             self.saves.connection,
             self.purges,
             self.claims,
+            self.adoptions,
         ):
             await connection.close()
 
@@ -73,9 +89,9 @@ class Committing:
 
     async def _transact(self, batch: Batch) -> Answers:
         async with exactly(self.saves.connection) as session:
-            stored = await put_within(session.run, batch.puts)
+            stored = await put_within(session.run, batch.puts, self._layouts)
             renewals = [await _renew(session.run, renewal) for renewal in batch.renewals]
-            purges = [await purge(session, rule) for rule in batch.purges]
+            purges = [await purge(session, rule, self._layouts) for rule in batch.purges]
             claims = [await self._claim(session.run, claim) for claim in batch.claims]
         return Answers(self._learn(batch.puts, stored), renewals, purges, claims)
 
@@ -95,9 +111,26 @@ class Committing:
 
     async def _purge_alone(self, rule: PurgeRule) -> int:
         async with self.purges.transaction() as session:
-            return await purge(session, rule)
+            return await purge(session, rule, self._layouts)
+
+    async def foreign_rows(self, table: str, limit: int) -> list[ForeignRow]:
+        if self._layouts is None or table not in self._layouts:
+            return []
+        return await run_async(foreign_rows(self._layouts, table, limit), self.adoptions.run)
+
+    async def settle_rows(
+        self, table: str, rows: Sequence[ForeignRow], restored: Sequence[str]
+    ) -> None:
+        if self._layouts is not None:
+            marks = {row.id: row.mark for row in rows}
+            async with self.adoptions.transaction() as session:
+                steps = settle(self._layouts, table, marks, restored)
+                await run_async(steps, session.run)
 
     async def _claim_alone(self, claim: Claim) -> list[Claimed]:
+        if self._layouts is not None and self._layouts.has_rows(claim.queues):
+            async with self.claims.transaction() as session:
+                return await self._claim(session.run, claim)
         return await self._claim(partial(self.claims.run, durable=claim.durable), claim)
 
     async def _claim(self, run: _Run, claim: Claim) -> list[Claimed]:
@@ -118,6 +151,9 @@ class Committing:
         low_water.learn(claim, taken_of(rows, claimed), took_s, looked_at_all=looks_at_all)
         if kind is not None:
             self.claimed_facts.see(rows, claimed, asked_at_s)
+        if self._layouts is not None and claimed:
+            shown = [(one.delivery, one.content) for one in claimed]
+            await run_async(show_claimed(self._layouts, shown), run)
         for one in claimed:
             self.held.remember(one.delivery)
         return claimed

@@ -15,8 +15,10 @@ from homing.ports import Put
 from homing.stores.judging import Judged
 from homing.stores.sql.columns import Row
 from homing.stores.sql.knowledge import Knowledge
+from homing.stores.sql.layouts import LayoutTables
 from homing.stores.sql.ledger import CARRIES_ATTEMPT, Implied
 from homing.stores.sql.planning import Plan, plan_of
+from homing.stores.sql.postgres import layout_rows
 from homing.stores.sql.postgres.arrays import Array
 from homing.stores.sql.postgres.faults import Collision
 from homing.stores.sql.postgres.rows import PARTS, arrays
@@ -29,7 +31,9 @@ _SQL = load(__package__, "save.sql", PARTS)
 _MOST_LOOKS = 8
 
 
-def put_exactly(puts: Sequence[Put], knowledge: Knowledge) -> Steps[Judged]:
+def put_exactly(
+    puts: Sequence[Put], knowledge: Knowledge, layouts: LayoutTables | None = None
+) -> Steps[Judged]:
     """Everything is written when the generator ends."""
     judged = knowledge.judge(puts)
     while not judged.is_complete:
@@ -38,13 +42,17 @@ def put_exactly(puts: Sequence[Put], knowledge: Knowledge) -> Steps[Judged]:
     plan = plan_of(judged, knowledge.implied)
     yield from _remove(plan)
     rows: list[Row] = []
-    for statement in statements(plan, knowledge.replaced(judged)):
+    for statement in statements(plan, knowledge.replaced(judged), layouts=layouts):
         rows = yield statement
     saved = {row[0] for row in rows} if plan.changed else ()
     if any(one.after.id not in saved for one in plan.changed):
         raise Collision("a row that was locked has changed")
     yield from _put_contents(plan)
     yield from _count(_counts(plan))
+    if layouts:
+        yield from layout_rows.remove(layouts, plan.removed)
+        changed = layouts.shown([one.after for one in plan.changed])
+        yield from layout_rows.refresh(layouts, [one.id for one in changed])
     return judged
 
 

@@ -26,6 +26,7 @@ from homing.ports import Put, PutAnswer
 from homing.stores.judging import Effect, Known, judge
 from homing.stores.sql.columns import Row
 from homing.stores.sql.knowledge import Knowledge
+from homing.stores.sql.layouts import LayoutTables
 from homing.stores.sql.planning import Plan, plan_of
 from homing.stores.sql.postgres.connection import Connection, Session
 from homing.stores.sql.postgres.exactly import put_exactly
@@ -55,8 +56,9 @@ class Stored(Struct):
 class Putting:
     """The puts of one writer, batch after batch. Whoever has the `turn` uses its connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, layouts: LayoutTables | None) -> None:
         self.connection = connection
+        self._layouts = layouts
         self.turn = asyncio.Lock()
         self._looks_first = 0
 
@@ -66,22 +68,25 @@ class Putting:
         What can be made ahead is made while the batch before is being written.
         """
         plan = assumed_plan(puts, held)
-        made = [] if plan is None else list(islice(_statements(plan), 2))
+        layouts = self._layouts
+        made = [] if plan is None else list(islice(_statements(plan, layouts), 2))
         repeating = Repeating()
 
         async def write() -> Stored:
             if plan is not None and not repeating.was_lost and not self._looks_first:
                 try:
-                    return await _write_at_once(self.connection, puts, plan, made)
+                    return await _write_at_once(self.connection, puts, plan, made, layouts)
                 except UniqueViolation:
                     self._looks_first = LOOK_FIRST
             if len(made) == 1 and plan is not None and not plan.changed:
                 # Fewer new ones than in that statement are one statement, too: it proves the rest.
                 run = self.connection.run
                 with colliding():
-                    return await put_within(run, puts, was_lost=repeating.was_lost)
+                    return await put_within(run, puts, layouts, was_lost=repeating.was_lost)
             async with exactly(self.connection) as session:
-                return await put_within(session.run, puts, was_lost=repeating.was_lost)
+                return await put_within(
+                    session.run, puts, layouts, was_lost=repeating.was_lost
+                )
 
         async with self.turn:
             stored = await repeating.run(write)
@@ -109,7 +114,11 @@ def assumed_plan(puts: Sequence[Put], held: Mapping[str, Delivery]) -> Plan | No
 
 
 async def _write_at_once(
-    connection: Connection, puts: Sequence[Put], plan: Plan, made: Sequence[Statement]
+    connection: Connection,
+    puts: Sequence[Put],
+    plan: Plan,
+    made: Sequence[Statement],
+    layouts: LayoutTables | None,
 ) -> Stored:
     """`made` are the first two statements, or all. Several are one transaction: while the server
     runs one, the next is made.
@@ -120,7 +129,7 @@ async def _write_at_once(
     answers, effects = judged.answers, judged.effects
     if len(made) > 1:
         async with connection.transaction() as session, session.sending() as send:
-            for statement in chain(made, islice(_statements(plan), len(made), None)):
+            for statement in chain(made, islice(_statements(plan, layouts), len(made), None)):
                 await send(statement)
     elif made:
         saved = {row[0] for row in await connection.run(made[0])}
@@ -133,8 +142,8 @@ async def _write_at_once(
     return Stored(answers, effects, judged.wakes)
 
 
-def _statements(plan: Plan) -> Iterator[Statement]:
-    return statements(plan, is_held=bool(plan.changed))
+def _statements(plan: Plan, layouts: LayoutTables | None) -> Iterator[Statement]:
+    return statements(plan, is_held=bool(plan.changed), layouts=layouts)
 
 
 @contextlib.asynccontextmanager
@@ -155,11 +164,15 @@ def colliding() -> Iterator[None]:
 
 
 async def put_within(
-    run: Callable[[Statement], Awaitable[list[Row]]], puts: Sequence[Put], *, was_lost: bool = False
+    run: Callable[[Statement], Awaitable[list[Row]]],
+    puts: Sequence[Put],
+    layouts: LayoutTables | None = None,
+    *,
+    was_lost: bool = False,
 ) -> Stored:
     """Reads before it writes. `run` is that of a transaction."""
     knowledge = Knowledge()
-    judged = await run_async(put_exactly(puts, knowledge), run)
+    judged = await run_async(put_exactly(puts, knowledge, layouts), run)
     answers = corrected(puts, judged.answers, knowledge) if was_lost else judged.answers
     return Stored(answers, judged.effects, judged.wakes)
 

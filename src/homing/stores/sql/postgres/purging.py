@@ -5,14 +5,17 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from homing.domain.delivery import Delivery
 from homing.ports import PurgeRule
 from homing.stores.purging import purged_states
 from homing.stores.sql.columns import FRESH, Row, delivery_of
+from homing.stores.sql.layouts import LayoutTables
 from homing.stores.sql.ledger import CARRIES_ATTEMPT, attempt_row, implied_attempt
+from homing.stores.sql.postgres import layout_rows
 from homing.stores.sql.postgres.arrays import Array
 from homing.stores.sql.postgres.connection import Session
 from homing.stores.sql.postgres.rows import ATTEMPT_COLUMNS, PARTS, arrays
-from homing.stores.sql.postgres.statement import bind
+from homing.stores.sql.postgres.statement import bind, run_async
 from homing.stores.sql.statements import load
 
 _SQL = load(
@@ -28,20 +31,28 @@ _WITH_CONTENT = tuple(bits for bits in _ALL_KINDS if bits & ~CARRIES_ATTEMPT)
 ADD_COUNTS_UP = bind(_SQL["add_counts_up"], {})
 
 
-async def purge(session: Session, rule: PurgeRule) -> int:
+async def purge(session: Session, rule: PurgeRule, layouts: LayoutTables | None = None) -> int:
     await session.run(ADD_COUNTS_UP)
+    if rule.what == "delivery":
+        return await _purge_deliveries(session, rule, layouts)
+    if rule.what == "payload":
+        return await _purge_payloads(session, rule, layouts)
     return await _PURGES[rule.what](session, rule)
 
 
-async def _purge_deliveries(session: Session, rule: PurgeRule) -> int:
+async def _purge_deliveries(
+    session: Session, rule: PurgeRule, layouts: LayoutTables | None
+) -> int:
     """Keys and attempts outlive the record: an attempt that the record implied gets its row."""
     found = await _oldest(session, rule, "removable", tuple(_ALL_KINDS))
     ids: list[str] = []
     implied: list[Row] = []
     recipients: list[Row] = []
+    shown: list[Delivery] = []
     for delivery_id, carries, done_by, done_since_ms, record, *fresh in found:
         delivery = delivery_of(record, fresh)
         ids.append(delivery_id)
+        shown.append(delivery)
         recipients += [(one.address, delivery_id) for one in delivery.recipients]
         if carries & CARRIES_ATTEMPT:
             attempt = implied_attempt(delivery, done_by, done_since_ms)
@@ -58,14 +69,18 @@ async def _purge_deliveries(session: Session, rule: PurgeRule) -> int:
             _SAVE["remove_results"],
         ):
             await _run(session, statement, {"ids": Array("text", ids)})
+    if layouts and shown:
+        await run_async(layout_rows.remove(layouts, shown), session.run)
     return len(ids)
 
 
-async def _purge_payloads(session: Session, rule: PurgeRule) -> int:
+async def _purge_payloads(session: Session, rule: PurgeRule, layouts: LayoutTables | None) -> int:
     ids = [row[0] for row in await _oldest(session, rule, "emptiable", _WITH_CONTENT)]
     if ids:
         for statement in (_SQL["empty"], _SQL["empty_records"], _SAVE["remove_results"]):
             await _run(session, statement, {"ids": Array("text", ids)})
+        if layouts:
+            await run_async(layout_rows.refresh(layouts, ids), session.run)
     return len(ids)
 
 
@@ -122,8 +137,6 @@ async def _run(session: Session, sql: str, values: Any) -> list[Row]:
 
 
 _PURGES = {
-    "delivery": _purge_deliveries,
-    "payload": _purge_payloads,
     "attempts": _purge_attempts,
     "keys": _purge_keys,
     "facts": _purge_facts,

@@ -17,18 +17,22 @@ from homing.ports import (
     FactCursor,
     FactOrder,
     Finding,
+    ForeignRow,
     GroupBy,
     Kind,
     Page,
     Query,
     Store,
 )
+from homing.domain.shown import Projection
 from homing.runtime import forks
+from homing.stores.sql.layouts import LayoutTables
 from homing.stores.sql.plugin_files import PluginFile, files_of
 from homing.stores.sql.postgres import listing, opening, reading
 from homing.stores.sql.postgres.committing import WRITERS, Committing
 from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
 from homing.stores.sql.postgres.faults import Meaning
+from homing.stores.sql.postgres.layout_rows import there
 from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.once import OnceTransactions, known_facts
 from homing.stores.sql.postgres.presence import PostgresPresence
@@ -53,6 +57,8 @@ class PostgresStore(Store):
         self._meaning = Meaning(self._server)
         self._allows_weak_durability = allows_weak_durability or parsed.allows_weak_durability
         self._plugin_files: list[PluginFile] = []
+        self._projection: Projection | None = None
+        self._layouts: LayoutTables | None = None
         self._own_tables = OwnTables(
             self._url, self._server, allows_weak_durability=self._allows_weak_durability
         )
@@ -77,7 +83,8 @@ class PostgresStore(Store):
                     await opening.check_durability(connection)
                 await opening.migrate(connection, self._plugin_files)
                 self.presence.meet_in(await opening.database_id(connection))
-        self._parts = _Parts(self._url, self._news, self.presence)
+        self._layouts = await self._find_layouts()
+        self._parts = _Parts(self._url, self._news, self.presence, self._layouts)
 
     async def close(self) -> None:
         """Requests that were made before are finished first."""
@@ -109,11 +116,34 @@ class PostgresStore(Store):
         names = [f"{each.number:04}_{each.name}" for each in own]
         return names + [f"{file.plugin}/{file.name}" for file in files]
 
+    def show(self, projection: Projection) -> None:
+        self._projection = projection
+
+    async def foreign_rows(self, table: str, limit: int) -> list[ForeignRow]:
+        return await self._kept(self._open.committing.foreign_rows(table, limit))
+
+    async def settle_rows(
+        self, table: str, rows: Sequence[ForeignRow], restored: Sequence[str]
+    ) -> None:
+        await self._kept(self._open.committing.settle_rows(table, rows, restored))
+
+    async def _find_layouts(self) -> LayoutTables | None:
+        """Tables that the SQL files of a plugin have made, or that were there before."""
+        projection = self._projection
+        names = [] if projection is None else [table.name for table in projection.tables()]
+        if projection is None or not names:
+            return None
+        connection = Connection(self._url)
+        with self._meaning:
+            found = await connection.run(there(names))
+            await connection.close()
+        return LayoutTables(projection, [name for (name,) in found]) if found else None
+
     def within(self, connection: object) -> PostgresTransaction:
-        return PostgresTransaction(connection, self._own_tables)
+        return PostgresTransaction(connection, self._own_tables, self._layouts)
 
     def within_async(self, connection: object) -> PostgresAsyncTransaction:
-        return PostgresAsyncTransaction(connection, self._own_tables)
+        return PostgresAsyncTransaction(connection, self._own_tables, self._layouts)
 
     @property
     def writers(self) -> tuple[frozenset[Kind], ...]:
@@ -211,8 +241,14 @@ class _Parts:
     Listings and counts may be slow: they have a connection of their own.
     """
 
-    def __init__(self, url: str, news: StoreSignal, presence: PostgresPresence) -> None:
-        self.committing = Committing(url, news)
+    def __init__(
+        self,
+        url: str,
+        news: StoreSignal,
+        presence: PostgresPresence,
+        layouts: LayoutTables | None,
+    ) -> None:
+        self.committing = Committing(url, news, layouts)
         self.reads = Connection(url)
         self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
         self.for_handlers = OnceTransactions(url)

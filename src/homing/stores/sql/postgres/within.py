@@ -27,8 +27,10 @@ from homing.domain.writes import write_of_new
 from homing.ports import Added, Existing, Put
 from homing.stores.judging import Judged
 from homing.stores.sql.knowledge import Knowledge
+from homing.stores.sql.layouts import LayoutTables
 from homing.stores.sql.postgres.exactly import put_exactly
 from homing.stores.sql.postgres.faults import MEANINGS
+from homing.stores.sql.postgres.layout_rows import BEGIN_OWN, END_OWN
 from homing.stores.sql.postgres.statement import Statement, Steps, run, run_async
 from homing.stores.sql.postgres.within_connections import is_awaited, open_async, open_sync
 from homing.stores.sql.postgres.within_tables import SEEN_TABLES, OwnTables
@@ -50,13 +52,16 @@ Answers: TypeAlias = list[Added | Existing]
 class PostgresTransaction:
     """The caller's open transaction. What is added is committed or rolled back with it."""
 
-    def __init__(self, connection: object, own: OwnTables) -> None:
+    def __init__(
+        self, connection: object, own: OwnTables, layouts: LayoutTables | None = None
+    ) -> None:
         self._connection = connection
         self._own = own
+        self._layouts = layouts
 
     def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> Answers:
         connection = open_sync(self._connection)
-        return run(_adding(new, facts, self._own), connection.run)
+        return run(_adding(new, facts, self._own, self._layouts), connection.run)
 
 
 class PostgresAsyncTransaction:
@@ -66,17 +71,20 @@ class PostgresAsyncTransaction:
     follows it would run in the caller's next transaction.
     """
 
-    def __init__(self, connection: object, own: OwnTables) -> None:
+    def __init__(
+        self, connection: object, own: OwnTables, layouts: LayoutTables | None = None
+    ) -> None:
         self._connection = connection
         self._own = own
+        self._layouts = layouts
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> Answers:
         if is_awaited(self._connection):
             awaited = await open_async(self._connection)
             await self._own.look_async()
-            return await run_async(_adding(new, facts, self._own), awaited.run)
+            return await run_async(_adding(new, facts, self._own, self._layouts), awaited.run)
         connection = open_sync(self._connection)
-        steps = _adding(new, facts, self._own)
+        steps = _adding(new, facts, self._own, self._layouts)
         running = asyncio.ensure_future(asyncio.to_thread(run, steps, connection.run))
         try:
             return await asyncio.shield(running)
@@ -86,13 +94,15 @@ class PostgresAsyncTransaction:
             raise
 
 
-def _adding(new: Sequence[New], facts: Sequence[Fact], own: OwnTables) -> Steps[Answers]:
+def _adding(
+    new: Sequence[New], facts: Sequence[Fact], own: OwnTables, layouts: LayoutTables | None
+) -> Steps[Answers]:
     puts = [Put([write_of_new(one) for one in new], facts)]
     with _in_our_words():
         yield _SAVEPOINT
         try:
             own.refuse_others((yield SEEN_TABLES))
-            judged = yield from _putting(puts)
+            judged = yield from _putting(puts, layouts)
         except Exception:
             with contextlib.suppress(Exception):  # the connection is lost; the first error says it
                 yield _UNDO
@@ -102,17 +112,25 @@ def _adding(new: Sequence[New], facts: Sequence[Fact], own: OwnTables) -> Steps[
     return cast("Answers", judged.answers[0])
 
 
-def _putting(puts: Sequence[Put]) -> Steps[Judged]:
+def _putting(puts: Sequence[Put], layouts: LayoutTables | None) -> Steps[Judged]:
     """First without a look at what is stored; if something is in the way, with one."""
     looks = 0
+    if layouts:
+        yield BEGIN_OWN
     while True:
         try:
-            return (yield from put_exactly(puts, Knowledge(assumes_free=looks == 0)))
+            knowledge = Knowledge(assumes_free=looks == 0)
+            judged = yield from put_exactly(puts, knowledge, layouts)
+            if layouts:
+                yield END_OWN
+            return judged
         except Exception as error:
             looks += 1
             if looks == _LOOKS or _code(error) != _UNIQUE_VIOLATION:
                 raise
             yield _UNDO
+            if layouts:
+                yield BEGIN_OWN
 
 
 @contextlib.contextmanager

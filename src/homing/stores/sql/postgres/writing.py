@@ -15,7 +15,11 @@ from homing.domain.writes import Write
 from homing.stores.judging import Effect
 from homing.stores.sql.blocks import delivery_columns
 from homing.stores.sql.columns import COLUMNS, FRESH, Row
+from homing.stores.sql.layouts import LayoutTables
+from homing.stores.sql.layouts import Rows as LayoutRows
 from homing.stores.sql.planning import Changed, Plan, fact_rows, key_columns, new_columns
+from homing.stores.sql.postgres import layout_rows
+from homing.stores.sql.postgres.layout_rows import LayoutPart, Part
 from homing.stores.sql.postgres.rows import NAMES, PARTS, Source, has_ended, take
 from homing.stores.sql.postgres.statement import Statement, bind
 from homing.stores.sql.statements import load
@@ -34,30 +38,41 @@ _FIXED = [column.name for column in COLUMNS if column.fixed]
 
 
 def statements(
-    plan: Plan, replaced: Sequence[Key] = (), *, is_held: bool = False
+    plan: Plan,
+    replaced: Sequence[Key] = (),
+    *,
+    is_held: bool = False,
+    layouts: LayoutTables | None = None,
 ) -> Iterator[Statement]:
     """They write the plan but for removals, content that is put over other content, and counts.
 
     `replaced` are keys that are stored under names that the plan puts. With `is_held` the last
     statement returns the ids of the changed rows that were still as they were read; nothing that
-    belongs to another one is written.
+    belongs to another one is written. `layouts` are tables in which new deliveries, and with
+    `is_held` changed ones, have rows.
     """
     judged = plan.judged
     keys = list(judged.keys.values())
     number = max(len(plan.new), len(keys), len(plan.results), len(plan.recipients))
     tables: list[Rows] = [("replaced_key", key_columns(replaced))] if replaced else []
+    shown: list[tuple[Part, LayoutRows]] = []
     for start in range(0, number, PART):
-        tables += _new_rows(plan, keys, slice(start, start + PART))
+        part = slice(start, start + PART)
+        tables += _new_rows(plan, keys, part)
+        if layouts:
+            shown += [("insert", rows) for rows in layouts.of_new(plan.new[part])]
         if start + PART < number:
-            yield _statement(tables, "no_answer")
-            tables = []
+            yield _statement(tables, "no_answer", shown)
+            tables, shown = [], []
     tables += _other_rows(plan)
     if not tables:
         return
     answer = "notify" if judged.wakes else "no_answer"
     if plan.changed:
         answer = "answer_and_notify" if judged.wakes else "answer"
-    yield _statement(tables, answer, is_held=is_held)
+    if layouts and is_held:
+        shown += [("update", rows) for rows in layouts.of_held(plan)]
+    yield _statement(tables, answer, shown, is_held=is_held)
 
 
 def plain_results(plan: Plan) -> dict[str, list[Write]]:
@@ -195,14 +210,25 @@ def _new_size(effect: Effect) -> int | None:
     return None
 
 
-def _statement(tables: Sequence[Rows], answer: str, *, is_held: bool = False) -> Statement:
+def _statement(
+    tables: Sequence[Rows],
+    answer: str,
+    shown: Sequence[tuple[Part, LayoutRows]] = (),
+    *,
+    is_held: bool = False,
+) -> Statement:
     values: dict[str, Any] = {}
     sources = tuple([take(table, columns, values) for table, columns in tables])
-    return bind(_template(sources, answer, is_held=is_held), values)
+    layouts = tuple(
+        [layout_rows.take(part, nth, rows, values) for nth, (part, rows) in enumerate(shown)]
+    )
+    return bind(_template(sources, answer, layouts, is_held=is_held), values)
 
 
 @cache
-def _template(sources: tuple[Source, ...], answer: str, *, is_held: bool) -> str:
+def _template(
+    sources: tuple[Source, ...], answer: str, layouts: tuple[LayoutPart, ...], *, is_held: bool
+) -> str:
     changes: list[str] = []
     saved: list[str] = []
     others: list[str] = []
@@ -217,6 +243,7 @@ def _template(sources: tuple[Source, ...], answer: str, *, is_held: bool) -> str
             others.append(step)
     if saved:
         changes.append(f"saved as materialized ({' union all '.join(saved)})")
+    others += [each.sql.replace(":is_saved:", each.is_saved) for each in layouts]
     text = f"with {_COMMA.join([*changes, *others])}\n{_SQL[answer]}"
     has_replaced = any(source.table == "replaced_key" for source in sources)
     return text.replace(":is_saved:", _SQL["is_saved"] if is_held else "true").replace(

@@ -1,12 +1,12 @@
--- The outbox as a table of its own, unless there is one. The next file takes its rows over.
+-- The outbox, unless there is one.
 create schema if not exists core;
 
 create table if not exists core.outbox (
-    event_id uuid primary key,
+    event_id uuid primary key default gen_random_uuid(),
     event_type text not null,
     payload jsonb not null,
     idempotency_key text not null,
-    source text not null,
+    source text not null default 'sql',
     target text,
     status text not null default 'pending'
     check (status in ('pending', 'in_flight', 'delivered', 'failed')),
