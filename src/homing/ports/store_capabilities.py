@@ -241,10 +241,15 @@ class TakesRows(Protocol):
         """Rows of a layout's table that were not adopted yet."""
 
     async def settle_rows(
-        self, table: str, rows: Sequence[ForeignRow], restored: Sequence[str]
+        self,
+        table: str,
+        rows: Sequence[ForeignRow],
+        restored: Sequence[str] = (),
+        replaced: Mapping[str, str] | None = None,
     ) -> None:
         """These rows are adopted: they are marked no longer, unless they have changed again. Those
-        with the ids `restored` are written again as the stored records say."""
+        with the ids `restored` are written again as the stored records say. Each of `replaced` is
+        removed, unless other tables refer to it, and the row of the other delivery is written."""
 
 
 class Seen(Struct, frozen=True):

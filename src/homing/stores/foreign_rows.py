@@ -29,6 +29,8 @@ class Adoption(Struct):
     # Ids of rows that show what is stored afterwards.
     restored: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
+    # Rows whose key belongs to another delivery of the same request, with the id of that.
+    replaced: dict[str, str] = field(default_factory=dict)
 
 
 class RowAdopter:
@@ -64,7 +66,7 @@ class RowAdopter:
             adoption = await self._judged(rows)
             number += await self._add(adoption)
             await self._record_refused(table.name, adoption)
-            await store.settle_rows(table.name, rows, adoption.restored)
+            await store.settle_rows(table.name, rows, adoption.restored, adoption.replaced)
             if len(rows) < MOST_ROWS:
                 break
         return number
@@ -110,14 +112,15 @@ class RowAdopter:
             return 0
         answers = await self._store.add(list(adoption.new.values()))
         added = 0
-        for delivery_id, answer in zip(adoption.new, answers, strict=True):
+        for (delivery_id, new), answer in zip(adoption.new.items(), answers, strict=True):
             if isinstance(answer, Added):
                 added += 1
             if isinstance(answer, Added) or answer.delivery_id == delivery_id:
                 adoption.restored.append(delivery_id)
             else:
-                known = f"its key belongs to {answer.delivery_id}"
-                adoption.refused[delivery_id] = known
+                if answer.key is not None and answer.key.fingerprint == new.delivery.fingerprint:
+                    adoption.replaced[delivery_id] = answer.delivery_id
+                adoption.refused[delivery_id] = f"its key belongs to {answer.delivery_id}"
         return added
 
     async def _record_refused(self, table: str, adoption: Adoption) -> None:

@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 
 from homing import Homing, Retention
 from homing.domain.delivery import Delivery
+from homing.ports import Alert
 from homing.testing.clocks import ManualClock
 from homing_systems.events import TerminalHandlerError
 from homing_systems.events.record import LAYOUT
@@ -69,8 +70,19 @@ class Outbox:
         self.sql("select core.outbox_replay(%s, %s, %s)", event_id, generation, by)
 
 
+class Bell:
+    """An alarm that remembers."""
+
+    def __init__(self) -> None:
+        self.alerts: list[Alert] = []
+
+    async def sound(self, alert: Alert) -> bool:
+        self.alerts.append(alert)
+        return True
+
+
 def as_layout(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the view in the types of the RecordLayout."""
+    """A row of the table in the types of the RecordLayout."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, datetime):
@@ -81,9 +93,14 @@ def as_layout(row: dict[str, Any]) -> dict[str, Any]:
     return {name: plain(value) for name, value in row.items()}
 
 
-async def work(homing: Homing) -> None:
-    """All that is due now, with what others have written into the table."""
+async def adopt(homing: Homing) -> None:
+    """What others have written into the table."""
     await homing.engine.take_lines()
+
+
+async def work(homing: Homing) -> None:
+    """All that is due now."""
+    await adopt(homing)
     await homing.engine.run_until_idle()
 
 
@@ -132,5 +149,5 @@ def plain(delivery: Delivery) -> Delivery:
 
 def contents(outbox: Outbox) -> list[list[dict[str, Any]]]:
     """Every row that a replay could change."""
-    tables = ("homing_open", "homing_ended", "homing_records", "homing_facts", "homing_keys")
+    tables = ("homing_open", "homing_ended", "homing_records", "core.outbox", "homing_facts")
     return [outbox.sql(f"select t.* from {name} as t order by t::text") for name in tables]

@@ -1,4 +1,4 @@
-"""A table `core.outbox` from elsewhere becomes the view, with its rows."""
+"""A table `core.outbox` from elsewhere is adopted, with its rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from homing.stores.sql.postgres import PostgresStore
 from tests.conformance.events.outbox import (
     Outbox,
+    adopt,
     work,
 )
 
@@ -21,7 +22,7 @@ create schema core;
 create table core.outbox (
     event_id uuid primary key, event_type text not null, payload jsonb not null,
     idempotency_key text not null unique, source text not null, target text,
-    status text not null, generation bigint not null default 0,
+    status text not null default 'pending', generation bigint not null default 0,
     created_at timestamptz not null default now(), deleted_at timestamptz
 );
 create table core.event_handled (
@@ -54,6 +55,8 @@ async def test_a_table_from_elsewhere_is_adopted_with_its_rows(old_outbox: Outbo
     store.add_sql_files("events", PACKAGE)
     await store.open()
     await store.close()
+    async with old_outbox.homing() as homing:
+        await adopt(homing)
 
     after = old_outbox.sql("select * from core.outbox order by idempotency_key")
     kept = [{name: row[name] for name in before[0] if name != "created_at"} for row in after]

@@ -161,10 +161,10 @@ async def test_a_connection_that_the_server_has_ended_costs_no_attempt(outbox: O
     async with homing:
         outbox.enqueue("a", "paid")
         await work(homing)
-        outbox.sql(
-            "select pg_terminate_backend(pid) from pg_stat_activity"
-            " where query like 'COMMIT%%' and application_name = 'homing'"
-        )
+        store = homing.store
+        assert isinstance(store, PostgresStore)
+        for connection in store._open.for_handlers._idle:
+            outbox.sql("select pg_terminate_backend(%s)", connection.info.backend_pid)
         event_id = outbox.enqueue("b", "paid")
         await work(homing)
 

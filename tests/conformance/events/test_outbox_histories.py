@@ -24,7 +24,7 @@ from homing.testing.clocks import ManualClock
 from homing_systems.events import RetryPolicy, TerminalHandlerError
 from homing_systems.events.record import LAYOUT
 from homing_systems.events.route import replay
-from tests.conformance.events.outbox import Outbox, as_layout, work
+from tests.conformance.events.outbox import Outbox, adopt, as_layout, work
 from tests.conformance.histories import Action, play
 
 # The last one has no handler.
@@ -182,6 +182,7 @@ class History:
         return {row["event_id"]: row for row in rows}
 
     async def compare(self) -> None:
+        await adopt(self.homing)
         assert self.shown() == await by_layout(self.homing)
 
 
@@ -194,7 +195,7 @@ async def events_of(homing: Homing) -> list[Delivery]:
 
 
 async def by_layout(homing: Homing) -> dict[str, Record | None]:
-    """What the RecordLayout makes of every stored event that the view can show."""
+    """What the RecordLayout makes of every stored event that the table can show."""
     records = {}
     for delivery in await events_of(homing):
         if is_uuid(delivery.id):
@@ -212,7 +213,7 @@ def is_uuid(text: str) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_the_view_shows_what_the_layout_says_after_any_history(
+async def test_the_table_shows_what_the_layout_says_after_any_history(
     outbox: Outbox, server_clock: ManualClock, seed: int
 ) -> None:
     """E-005, E-030, E-058"""

@@ -17,7 +17,7 @@ from homing.engine.queues import queue_name, queue_part
 from homing.engine.work.handlers import event_queue
 from homing.testing import samples
 from homing_systems.events.route import replay
-from tests.conformance.events.outbox import Outbox, plain
+from tests.conformance.events.outbox import Outbox, adopt, plain
 
 TIMES = st.none() | st.integers(0, 2_000_000_000_000)
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
@@ -99,7 +99,8 @@ def failed(event_id: str, fields: dict[str, Any], handlers: list[str]) -> New:
         "source": event_id,
     }
     key = samples.key("k", event_id, source=event_id)
-    return samples.new(event_id, keys=(key,), children=children, **event)
+    payload = b'{"kind":"event","type":"a/b"}'
+    return samples.new(event_id, payload=payload, keys=(key,), children=children, **event)
 
 
 def test_sql_and_python_replay_every_failed_event_to_the_same_row(outbox: Outbox) -> None:
@@ -112,6 +113,7 @@ def test_sql_and_python_replay_every_failed_event_to_the_same_row(outbox: Outbox
         await homing.store.add(new)
         generation = fields["generation"] + later
         await asyncio.to_thread(outbox.replay, by_sql, generation, "ann")
+        await adopt(homing)
         await replay(homing.ops, by_python, new_generation=generation, replayed_by="ann")
         sql, python = [await rows_of(homing, each, len(handlers)) for each in (by_sql, by_python)]
         assert sql == python

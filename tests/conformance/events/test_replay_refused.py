@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import msgspec
 import psycopg
 import pytest
+from msgspec.structs import replace
 
+from homing.domain.delivery import Change
 from homing.domain.errors import InvalidRequest, NotAllowed
 from homing.ports import Claim
 from homing.testing.clocks import ManualClock
 from homing_systems.events import FailureCycle, TerminalHandlerError
-from homing_systems.events.route import replay
+from homing_systems.events.route import replay as replay_by_python
 from tests.conformance.events.outbox import (
     Outbox,
+    adopt,
     contents,
     failed_event,
     failing,
@@ -29,17 +32,22 @@ async def test_only_a_failed_row_is_replayed_and_by_a_stated_generation(
     """E-037, E-044"""
     failed = await failed_event(outbox, server_clock, generation=2)
     in_flight = await claimed_event(outbox, server_clock)
-    pending, delivered, deleted = (outbox.enqueue(key) for key in "abc")
-    for event_id, word in ((delivered, "delivered"), (deleted, "failed")):
-        outbox.sql("delete from homing_open where id = %s", event_id)
-        outbox.sql("delete from homing_records where id = %s", event_id)
-        outbox.sql("delete from homing_keys where delivery_id = %s", event_id)
-        outbox.sql(
-            "insert into core.outbox (event_id, event_type, payload, idempotency_key, status)"
-            " values (%s, 'paid', '{}', %s, %s)",
-            *(event_id, event_id, word),
+    pending, delivered, deleted = (
+        str(
+            outbox.value(
+                "insert into core.outbox (event_type, payload, idempotency_key, status, deleted_at)"
+                " values ('paid', '{}', %s, %s, %s) returning event_id",
+                *given,
+            )
         )
-    outbox.sql("update core.outbox set deleted_at = now() where event_id = %s", deleted)
+        for given in (
+            ("a", "pending", None),
+            ("b", "delivered", None),
+            ("c", "failed", datetime.now(UTC)),
+        )
+    )
+    async with outbox.homing(clock=server_clock) as homing:
+        await adopt(homing)
     refused = {
         pending: "is pending",
         in_flight: "is in_flight",
@@ -56,15 +64,27 @@ async def test_only_a_failed_row_is_replayed_and_by_a_stated_generation(
         outbox.sql("select core.outbox_replay(%s, 'ann')", failed)
     with pytest.raises(psycopg.Error, match="state the generation"):
         outbox.sql("select core.outbox_replay(%s, null, 'ann')", failed)
-    with pytest.raises(psycopg.Error, match="of generation 2: state that one or a later one"):
-        outbox.replay(failed, 1)
     async with outbox.homing() as homing:
         with pytest.raises(InvalidRequest, match="of generation 2: state that one or a later one"):
-            await replay(homing.ops, failed, new_generation=1, replayed_by="ann")
+            await replay_by_python(homing.ops, failed, new_generation=1, replayed_by="ann")
         for event_id in (pending, in_flight, delivered, deleted):
             with pytest.raises(NotAllowed):
-                await replay(homing.ops, event_id, new_generation=5, replayed_by="ann")
-    assert contents(outbox)[:3] == before[:3]
+                await replay_by_python(homing.ops, event_id, new_generation=5, replayed_by="ann")
+    assert contents(outbox)[:4] == before[:4]
+
+
+async def test_sql_may_replay_for_an_earlier_generation(
+    outbox: Outbox, server_clock: ManualClock
+) -> None:
+    """E-036, E-037"""
+    event_id = await failed_event(outbox, server_clock, generation=2)
+    outbox.replay(event_id, 1)
+    homing, seen = outbox.homing(clock=server_clock, generation=1), list[str]()
+    homing.on("void")(lambda event: seen.append(event.id))
+    async with homing:
+        await work(homing)
+    assert seen == [event_id]
+    assert (outbox.row(event_id)["status"], outbox.row(event_id)["generation"]) == ("delivered", 1)
 
 
 async def claimed_event(outbox: Outbox, server_clock: ManualClock) -> str:
@@ -75,6 +95,7 @@ async def claimed_event(outbox: Outbox, server_clock: ManualClock) -> str:
         worker="w", now_ms=now_ms, lease_until_ms=now_ms + 60_000, limit=1, queues=("events/held",)
     )
     async with outbox.homing(clock=server_clock) as homing:
+        await adopt(homing)
         [claimed] = await homing.store.claim(claim)
     assert (claimed.delivery.id, outbox.row(event_id)["status"]) == (event_id, "in_flight")
     return event_id
@@ -135,17 +156,11 @@ async def test_a_thousand_replays_and_what_they_take(
     """E-061"""
     event_id = await failed_event(outbox, server_clock)
     outbox.replay(event_id)
-    entry = json.dumps(
-        json.loads(outbox.value("select record from homing_records where id = %s", event_id))[
-            "failure_history"
-        ][0]
-    )
-    outbox.sql(
-        "update homing_records set record = (record::jsonb || jsonb_build_object("
-        "'failure_history', (select jsonb_agg(%s::jsonb) from generate_series(1, 999))))::text"
-        " where id = %s",
-        *(entry, event_id),
-    )
+    async with outbox.homing(clock=server_clock) as homing:
+        await adopt(homing)
+        stored = await homing.ops.show(event_id)
+        many = replace(stored, failure_history=stored.failure_history * 999)
+        assert await homing.store.save([Change(many)]) == [True]
     server_clock.advance(100_000_000)
     homing = outbox.homing(clock=server_clock)
     homing.on("void")(failing(TerminalHandlerError("again")))

@@ -27,7 +27,7 @@ from homing.engine.process.engine import Engine
 from homing.engine.work.function_step import HandlerCall
 from homing.engine.work.handlers import Handlers
 from homing.observers.prometheus import PrometheusMetrics
-from homing.ports import Alert, Facet, Query, Transitioned
+from homing.ports import Facet, Query, Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.random_numbers import SeededRandom
@@ -40,6 +40,7 @@ from homing_systems.events import (
 from homing_systems.events import dead_letters as tools
 from homing_systems.events.record import LAYOUT, alert_fields
 from homing_systems.events.route import EventFields, events_route, replay, request_for
+from tests.conformance.events.outbox import Bell
 from tests.conformance.world import Listener, World, elapsed_s
 
 ROOT = Path(__file__).parents[3]
@@ -753,7 +754,9 @@ async def test_a_row_inserted_by_a_producer_is_an_event(clock: ManualClock) -> N
         "attempts": 1,
     }
     with pytest.raises(InvalidRequest, match="status"):
-        LAYOUT.parse({**row, "status": "delivered"})
+        LAYOUT.parse({**row, "status": "sent"})
+    with pytest.raises(InvalidRequest, match="failure_history"):
+        LAYOUT.parse({**row, "failure_history": [{"cycle": 1}]})
 
 
 async def test_a_thousand_replays_still_work(clock: ManualClock) -> None:
@@ -769,17 +772,6 @@ async def test_a_thousand_replays_still_work(clock: ManualClock) -> None:
 
     assert len(handler.events) == 1001
     assert len((await world.get(event_id)).failure_history) == 1000
-
-
-class Bell:
-    """An alarm that remembers."""
-
-    def __init__(self) -> None:
-        self.alerts: list[Alert] = []
-
-    async def sound(self, alert: Alert) -> bool:
-        self.alerts.append(alert)
-        return True
 
 
 async def test_more_than_ten_failed_events_of_a_week_are_told_once(clock: ManualClock) -> None:

@@ -48,9 +48,7 @@ def work_for_app(homing: Homing, telemetry: Telemetry) -> None:
     if telemetry.sentry is not None:
         telemetry.sentry.fields[EVENT_ROUTE] = alerts.fields
     notifier = RouteNotices({(EVENT_ROUTE, ALERT): alerts.write})
-    use_as_worker(
-        homing, notifiers=[notifier], adapt=_adapted, layouts={EVENT_ROUTE: LAYOUT}
-    )
+    use_as_worker(homing, notifiers=[notifier], adapt=_adapted, layouts={EVENT_ROUTE: LAYOUT})
 
 
 def _adapted(route: Route) -> Route:

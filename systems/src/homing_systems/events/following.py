@@ -55,7 +55,9 @@ def _refuse_other_event(event: Delivery, row: Record) -> None:
 def _refuse_other_state(event: Delivery, row: Record) -> None:
     is_deleted = event.state in ("dismissed", "delivered")
     if row["deleted_at"] is not None and not is_deleted:
-        raise NotAllowed(f"deleted_at: the event is {event.state}, and only a failed one is deleted")
+        raise NotAllowed(
+            f"deleted_at: the event is {event.state}, and only a failed one is deleted"
+        )
     if row["status"] == "failed" and event.state not in ("failed", "dismissed"):
         raise NotAllowed(f"status: an event that is {event.state} does not become failed")
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 
 import msgspec
+from msgspec.structs import replace
 
 from homing.domain.delivery import Delivery, FailedBecause
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.message import Event, Json, decode_message
+from homing.domain.shown import Table
 from homing.plugins import Foreign, ForeignState, StandingState, event_id
 from homing.stores.layout import (
     Record,
     RecordLayout,
     Stored,
-    Table,
     iso_utc,
     iso_utc_or_none,
     ms_from_iso,
@@ -96,7 +97,8 @@ def _read(row: Record) -> Foreign:
     state: StandingState = "pending" if status == "in_flight" else status
     failed_because: FailedBecause | None = "exhausted" if status == "failed" else None
     if deleted_at_ms is not None and state == "delivered":
-        request.metadata["deleted_at_ms"] = str(deleted_at_ms)
+        metadata = {**request.metadata, "deleted_at_ms": str(deleted_at_ms)}
+        request = replace(request, metadata=metadata)
     elif deleted_at_ms is not None:
         # Once deleted_at is taken back it is a dead letter, also one that was never tried.
         state, failed_because = "dismissed", failed_because or "rejected"
@@ -172,7 +174,9 @@ LAYOUT = RecordLayout(
     labels=LABELS,
     head=_head,
     tail=_tail,
-    table=Table("core.outbox", "event_id", _has_row, json=frozenset({"payload", "failure_history"})),
+    table=Table(
+        "core.outbox", "event_id", _has_row, json=frozenset({"payload", "failure_history"})
+    ),
     read=_read,
     follow=follow,
 )

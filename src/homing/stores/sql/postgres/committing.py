@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -33,7 +33,12 @@ from homing.stores.sql.postgres.claiming import (
 )
 from homing.stores.sql.postgres.connection import Connection
 from homing.stores.sql.postgres.executing import Putting, Repeating, Stored, exactly, put_within
-from homing.stores.sql.postgres.layout_rows import foreign_rows, settle, show_claimed
+from homing.stores.sql.postgres.layout_rows import (
+    foreign_rows,
+    replace_row,
+    settle,
+    show_claimed,
+)
 from homing.stores.sql.postgres.low_water import LowWater
 from homing.stores.sql.postgres.purging import purge
 from homing.stores.sql.postgres.statement import Statement, run_async
@@ -116,16 +121,27 @@ class Committing:
     async def foreign_rows(self, table: str, limit: int) -> list[ForeignRow]:
         if self._layouts is None or table not in self._layouts:
             return []
-        return await run_async(foreign_rows(self._layouts, table, limit), self.adoptions.run)
+        read = partial(foreign_rows, self._layouts, table, limit)
+        return await Repeating().run(lambda: run_async(read(), self.adoptions.run))
 
     async def settle_rows(
-        self, table: str, rows: Sequence[ForeignRow], restored: Sequence[str]
+        self,
+        table: str,
+        rows: Sequence[ForeignRow],
+        restored: Sequence[str],
+        replaced: Mapping[str, str],
     ) -> None:
-        if self._layouts is not None:
-            marks = {row.id: row.mark for row in rows}
+        if self._layouts is None:
+            return
+        layouts, marks = self._layouts, {row.id: row.mark for row in rows}
+
+        async def transact() -> None:
             async with self.adoptions.transaction() as session:
-                steps = settle(self._layouts, table, marks, restored)
-                await run_async(steps, session.run)
+                for gone, there in replaced.items():
+                    await run_async(replace_row(layouts, table, gone, there), session.run)
+                await run_async(settle(layouts, table, marks, restored), session.run)
+
+        await Repeating().run(transact)
 
     async def _claim_alone(self, claim: Claim) -> list[Claimed]:
         if self._layouts is not None and self._layouts.has_rows(claim.queues):

@@ -84,9 +84,7 @@ class Putting:
                 with colliding():
                     return await put_within(run, puts, layouts, was_lost=repeating.was_lost)
             async with exactly(self.connection) as session:
-                return await put_within(
-                    session.run, puts, layouts, was_lost=repeating.was_lost
-                )
+                return await put_within(session.run, puts, layouts, was_lost=repeating.was_lost)
 
         async with self.turn:
             stored = await repeating.run(write)

@@ -1,4 +1,4 @@
-"""Rows of the tables of record layouts: as parts of the one statement of a batch, or by themselves."""
+"""Rows of the tables of record layouts: as parts of the statement of a batch, or by themselves."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ _SQL = load(__package__, "layout.sql", PARTS)
 
 Part: TypeAlias = Literal["insert", "update"]
 BEGIN_OWN = Statement(_SQL["begin_own"])
+_SAVEPOINT = Statement("savepoint homing")
+_UNDO = Statement("rollback to savepoint homing")
+_FOREIGN_KEY_VIOLATION = "23503"
 END_OWN = Statement(_SQL["end_own"])
 
 
@@ -86,9 +89,7 @@ def _run(name: str, part: Part, rows: Rows) -> Steps[list[Row]]:
     return (yield bind(_alone(name, take(part, 0, rows, values)), values))
 
 
-def show_claimed(
-    tables: LayoutTables, claimed: Sequence[tuple[Delivery, Content]]
-) -> Steps[None]:
+def show_claimed(tables: LayoutTables, claimed: Sequence[tuple[Delivery, Content]]) -> Steps[None]:
     """Change the rows of what was claimed. A row that is not there is inserted: another program
     deleted it, or the delivery was added by a process that does not know the layout."""
     changed, hidden = tables.changed([delivery for delivery, _ in claimed])
@@ -98,7 +99,8 @@ def show_claimed(
     missing = [
         row
         for delivery, content in claimed
-        if delivery.id not in updated and delivery.id not in hidden
+        if delivery.id not in updated
+        and delivery.id not in hidden
         and (row := tables.row(delivery, content)) is not None
     ]
     for rows in tables.gathered(missing):
@@ -138,11 +140,24 @@ def foreign_rows(tables: LayoutTables, name: str, limit: int) -> Steps[list[Fore
     if not marks:
         return []
     ids = [key.removeprefix(f"{name}/") for key, _ in marks]
-    data = dict((yield from _run("rows", "update", _keys(tables, name, ids))))
+    data: dict[str, str] = dict((yield from _run("rows", "update", _keys(tables, name, ids))))
     return [
         ForeignRow(id=one, mark=mark, data=data.get(one))
         for one, (_, mark) in zip(ids, marks, strict=True)
     ]
+
+
+def replace_row(tables: LayoutTables, name: str, gone: str, there: str) -> Steps[None]:
+    """Remove a row and write that of another delivery, unless another table refers to the row."""
+    yield _SAVEPOINT
+    try:
+        yield from _run("delete", "update", _keys(tables, name, [gone]))
+    except Exception as error:
+        if getattr(error, "sqlstate", None) != _FOREIGN_KEY_VIOLATION:
+            raise
+        yield _UNDO
+        return
+    yield from refresh(tables, [there])
 
 
 def settle(

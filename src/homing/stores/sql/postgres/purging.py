@@ -40,9 +40,7 @@ async def purge(session: Session, rule: PurgeRule, layouts: LayoutTables | None 
     return await _PURGES[rule.what](session, rule)
 
 
-async def _purge_deliveries(
-    session: Session, rule: PurgeRule, layouts: LayoutTables | None
-) -> int:
+async def _purge_deliveries(session: Session, rule: PurgeRule, layouts: LayoutTables | None) -> int:
     """Keys and attempts outlive the record: an attempt that the record implied gets its row."""
     found = await _oldest(session, rule, "removable", tuple(_ALL_KINDS))
     ids: list[str] = []

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreError, StoreUnavailable
+from homing.domain.shown import Projection
 from homing.ports import (
     Answers,
     Batch,
@@ -24,7 +25,6 @@ from homing.ports import (
     Query,
     Store,
 )
-from homing.domain.shown import Projection
 from homing.runtime import forks
 from homing.stores.sql.layouts import LayoutTables
 from homing.stores.sql.plugin_files import PluginFile, files_of
@@ -123,9 +123,14 @@ class PostgresStore(Store):
         return await self._kept(self._open.committing.foreign_rows(table, limit))
 
     async def settle_rows(
-        self, table: str, rows: Sequence[ForeignRow], restored: Sequence[str]
+        self,
+        table: str,
+        rows: Sequence[ForeignRow],
+        restored: Sequence[str] = (),
+        replaced: Mapping[str, str] | None = None,
     ) -> None:
-        await self._kept(self._open.committing.settle_rows(table, rows, restored))
+        settled = self._open.committing.settle_rows(table, rows, restored, replaced or {})
+        await self._kept(settled)
 
     async def _find_layouts(self) -> LayoutTables | None:
         """Tables that the SQL files of a plugin have made, or that were there before."""

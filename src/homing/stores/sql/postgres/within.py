@@ -99,6 +99,8 @@ def _adding(
 ) -> Steps[Answers]:
     puts = [Put([write_of_new(one) for one in new], facts)]
     with _in_our_words():
+        if layouts:
+            yield BEGIN_OWN
         yield _SAVEPOINT
         try:
             own.refuse_others((yield SEEN_TABLES))
@@ -107,30 +109,27 @@ def _adding(
             with contextlib.suppress(Exception):  # the connection is lost; the first error says it
                 yield _UNDO
                 yield _RELEASE
+                if layouts:
+                    yield END_OWN
             raise
         yield _RELEASE
+        if layouts:
+            yield END_OWN
     return cast("Answers", judged.answers[0])
 
 
 def _putting(puts: Sequence[Put], layouts: LayoutTables | None) -> Steps[Judged]:
     """First without a look at what is stored; if something is in the way, with one."""
     looks = 0
-    if layouts:
-        yield BEGIN_OWN
     while True:
         try:
             knowledge = Knowledge(assumes_free=looks == 0)
-            judged = yield from put_exactly(puts, knowledge, layouts)
-            if layouts:
-                yield END_OWN
-            return judged
+            return (yield from put_exactly(puts, knowledge, layouts))
         except Exception as error:
             looks += 1
             if looks == _LOOKS or _code(error) != _UNIQUE_VIOLATION:
                 raise
             yield _UNDO
-            if layouts:
-                yield BEGIN_OWN
 
 
 @contextlib.contextmanager
