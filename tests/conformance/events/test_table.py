@@ -9,7 +9,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from homing import Event, Failure, Homing
+from homing import Event, Homing
 from homing.stores.sql.postgres import PostgresStore
 from homing_systems.events import TerminalHandlerError
 from tests.conformance.events.outbox import Bell, Outbox, adopt, failing, work
@@ -199,16 +199,6 @@ async def test_a_row_whose_key_belongs_to_another_event_stays(outbox: Outbox) ->
         await homing.submit(Event("paid", {"other": True}), key="k", source="shop")
         await work(homing)
     assert (outbox.row(given)["payload"], len(bell.alerts)) == ({}, 1)
-
-
-async def test_a_nul_character_is_shown_as_a_replacement(outbox: Outbox) -> None:
-    homing = outbox.homing()
-    homing.on("paid")(lambda event: Failure("closed", "reject", detail="a\0b"))
-    async with homing:
-        ticket = await homing.submit(Event("paid"), key="k")
-        await work(homing)
-    row = outbox.row(ticket.delivery_id)
-    assert (row["status"], row["last_error"]) == ("failed", "a\ufffdb")
 
 
 def marks(outbox: Outbox) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from homing.domain.delivery import Content, Delivery
+from homing.domain.delivery import Attempt, Content, Delivery
 from homing.domain.shown import Projection, Table, TableRow
 from homing.stores.codec import encode
 from homing.stores.judging import Effect
@@ -20,8 +20,6 @@ from homing.stores.sql.planning import Plan
 
 MARK = "foreign_row"
 """The kind of the fact that marks a row."""
-
-NUL = "\\u0000"
 
 
 class Rows(Struct):
@@ -36,19 +34,8 @@ class Rows(Struct):
 
     @property
     def data(self) -> str:
-        """As a JSON array. SQL databases keep no NUL in a text: it is shown as U+FFFD."""
-        text = encode(self.rows).decode()
-        return encode(_without_nul(self.rows)).decode() if NUL in text else text
-
-
-def _without_nul(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace("\0", "\ufffd")
-    if isinstance(value, list):
-        return [_without_nul(each) for each in value]
-    if isinstance(value, dict):
-        return {_without_nul(name): _without_nul(each) for name, each in value.items()}
-    return value
+        """As a JSON array."""
+        return encode(self.rows).decode()
 
 
 class LayoutTables:
@@ -96,8 +83,13 @@ class LayoutTables:
         """Those that have a table here."""
         return [one for one in deliveries if self.row(one) is not None]
 
-    def row(self, delivery: Delivery, content: Content | None = None) -> TableRow | None:
-        row = self._projection.row(delivery, content)
+    def row(
+        self,
+        delivery: Delivery,
+        content: Content | None = None,
+        attempts: Sequence[Attempt] = (),
+    ) -> TableRow | None:
+        row = self._projection.row(delivery, content, attempts)
         return row if row is not None and row.table.name in self._tables else None
 
     def gathered(self, rows: Iterable[TableRow]) -> list[Rows]:

@@ -145,7 +145,7 @@ class Committing:
 
     async def _claim_alone(self, claim: Claim) -> list[Claimed]:
         if self._layouts is not None and self._layouts.has_rows(claim.queues):
-            async with self.claims.transaction() as session:
+            async with self.claims.transaction(durable=claim.durable) as session:
                 return await self._claim(session.run, claim)
         return await self._claim(partial(self.claims.run, durable=claim.durable), claim)
 

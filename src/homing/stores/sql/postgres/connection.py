@@ -121,16 +121,19 @@ class Connection:
         return rows
 
     @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Session]:
+    async def transaction(self, *, durable: bool = True) -> AsyncIterator[Session]:
         """Several statements, committed together."""
-        async with self._turn, self._transaction(await self._opened()) as session:
+        async with self._turn, self._transaction(await self._opened(), durable=durable) as session:
             yield session
 
     @contextlib.asynccontextmanager
-    async def _transaction(self, connection: Postgres) -> AsyncIterator[Session]:
+    async def _transaction(
+        self, connection: Postgres, *, durable: bool = True
+    ) -> AsyncIterator[Session]:
+        durable = durable or self._is_pooled  # the session is not ours alone
         with Watch(self, connection, self._answer_s) as watch:
-            if not self._waits_for_disk:
-                await self._wait_for_disk(connection, durable=True)
+            if durable is not self._waits_for_disk:
+                await self._wait_for_disk(connection, durable=durable)
             async with connection.transaction():
                 if self._is_pooled:
                     await _apply(connection, self._settings, is_local=True)

@@ -11,9 +11,6 @@ add column if not exists attempts integer not null default 0,
 add column if not exists last_error text,
 add column if not exists first_failed_at timestamptz;
 
-create index if not exists outbox_failed on core.outbox (created_at)
-where status = 'failed' and deleted_at is null;
-
 -- How much the history of each event takes.
 create or replace view core.outbox_failure_history_size as
 select

@@ -20,9 +20,9 @@ put_layout_:nth: as (
     returning t.:key:
 )
 
--- As in write.sql: a look into a hash table.
+-- As in write.sql, where the key is never null: a look into a hash table, not a join.
 -- name: is_saved
-(w.:key:::text in (select s.id from saved as s))
+(w.:key: is null or w.:key:::text in (select s.id from saved as s))
 
 -- name: inserted
 with :step: select :key:::text from :rows: where false
