@@ -92,6 +92,9 @@ class Projection(Protocol):
     def has_table(self, queue: str) -> bool:
         """Whether deliveries of this queue have rows in such a table."""
 
+    def table(self, delivery: Delivery) -> Table | None:
+        """The table in which this delivery has a row, if it is shown."""
+
     def row(
         self, delivery: Delivery, content: Content | None, attempts: Sequence[Attempt] = ()
     ) -> TableRow | None:

@@ -93,12 +93,11 @@ class RowAdopter:
         content = await self._store.content(delivery.id)
         if delivery.route != self._route.name or content is None:
             raise NotAllowed(f"{delivery.id} is no delivery of route {self._route.name}")
-        if row.data is None:
-            raise NotAllowed("rows are not deleted by other programs: it is written again")
-        record = self._record(row.data)
+        record = None if row.data is None else self._record(row.data)
         if self._layout.follow is None:
             raise NotAllowed("rows are not changed by other programs: it is written again")
-        if self._layout.record(Stored(delivery, content)) != record:
+        attempts = tuple(await self._store.attempts(delivery.id))
+        if self._layout.record(Stored(delivery, content, attempts)) != record:
             by = msgspec.json.decode(row.mark).get("by", "")
             await self._layout.follow(self._homing, delivery, record, by)
 

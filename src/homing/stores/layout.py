@@ -81,8 +81,8 @@ class RecordLayout(Struct, frozen=True, kw_only=True):
     such stores, too; `facts` are by the kind of fact (a malformed command, the offset of a stream).
 
     `read` returns the request and the state in a record that another program wrote. `follow` is
-    given the Homing, a delivery, its row as another program changed it, and who did; it makes the
-    delivery what the row says, or raises a HomingError to refuse that.
+    given the Homing, a delivery, its row as another program changed it (None: deleted it), and who
+    did; it makes the delivery what the row says, or raises a HomingError to refuse that.
     """
 
     names: Mapping[str, str]
@@ -99,7 +99,7 @@ class RecordLayout(Struct, frozen=True, kw_only=True):
     facts: Mapping[str, RecordKind[Fact]] = field(default_factory=dict)
     table: Table | None = None
     read: Callable[[Record], Foreign] | None = None
-    follow: Callable[[Any, Delivery, Record, str], Awaitable[None]] | None = None
+    follow: Callable[[Any, Delivery, Record | None, str], Awaitable[None]] | None = None
     optional: frozenset[str] = field(default_factory=frozenset)
     raw: frozenset[str] = field(default_factory=frozenset)
 

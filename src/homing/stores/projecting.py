@@ -108,11 +108,16 @@ class LayoutProjection:
         layout = self._layouts.get(queue) or self._layouts.get(route_of(queue))
         return layout is not None and layout.table is not None
 
+    def table(self, delivery: Delivery) -> Table | None:
+        layout = self._layout_of(delivery)
+        table = None if layout is None else layout.table
+        return table if table is not None and table.has_row(delivery) else None
+
     def row(
         self, delivery: Delivery, content: Content | None, attempts: Sequence[Attempt] = ()
     ) -> TableRow | None:
-        layout = self._layout_of(delivery)
-        if layout is None or layout.table is None or not layout.table.has_row(delivery):
+        layout, table = self._layout_of(delivery), self.table(delivery)
+        if layout is None or table is None:
             return None
         values: Record | None = None
         if layout.labels.word(delivery) != HIDDEN:
@@ -120,7 +125,7 @@ class LayoutProjection:
                 values = layout.tail(as_shown(delivery))
             else:
                 values = layout.record(Stored(delivery, content or Content(), tuple(attempts)))
-        return TableRow(layout.table, delivery.id, values)
+        return TableRow(table, delivery.id, values)
 
     def _layout_of(self, delivery: Delivery) -> RecordLayout | None:
         return self._layouts.get(delivery.queue) or self._layouts.get(delivery.route)

@@ -19,6 +19,7 @@ from homing.providers.stub import StubProvider
 from homing.settings import Settings
 from homing_systems.bookings.app.settings import BookingsSettings
 from homing_systems.bookings.outbox import insert_outbox_entry
+from homing_systems.bookings.plugin import PLUGIN
 from homing_systems.bookings.record import OutboxEntry, OutboxStatus
 from homing_systems.bookings.route import bookings_route
 from tests.servers import free_port
@@ -52,7 +53,9 @@ class App:
     async def insert(self, *entries: OutboxEntry) -> None:
         """By another process's Homing on the same file, as far as the server can tell."""
         route = bookings_route(StubProvider(), sender="host@example.org")
-        async with Homing(f"sqlite:///{self.database}", routes=[route], worker=False) as homing:
+        async with Homing(
+            f"sqlite:///{self.database}", routes=[route], layouts=PLUGIN.layouts, worker=False
+        ) as homing:
             service = Service(homing, BookingsSettings(), Settings())
             for each in entries:
                 assert await insert_outbox_entry(service, each) is None

@@ -55,6 +55,7 @@ class Site:
         self.homing = Homing(
             store_for(general, PLUGIN),
             routes=[bookings_route(self.smtp, sender=SENDER)],
+            layouts=PLUGIN.layouts,
             clock=clock,
             worker=False,
         )

@@ -81,7 +81,11 @@ class LayoutTables:
 
     def shown(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
         """Those that have a table here."""
-        return [one for one in deliveries if self.row(one) is not None]
+        return [one for one in deliveries if self.table_of(one) is not None]
+
+    def table_of(self, delivery: Delivery) -> Table | None:
+        table = self._projection.table(delivery)
+        return table if table is not None and table.name in self._tables else None
 
     def row(
         self,

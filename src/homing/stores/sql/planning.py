@@ -70,6 +70,12 @@ class Plan(Struct):
     # Of new ones; those of changed ones are there.
     attempts: list[Row] = field(default_factory=list)
 
+    @property
+    def put(self) -> list[Delivery]:
+        """What is stored afterwards, of what it adds and changes."""
+        new = [effect.after for effect in self.new if effect.after is not None]
+        return new + [one.after for one in self.changed]
+
 
 def plan_of(judged: Judged, implied: Mapping[str, Implied] | None = None) -> Plan:
     """`implied` has the attempts that stored records imply: a change puts them into the ledger."""

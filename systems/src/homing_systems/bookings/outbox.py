@@ -43,23 +43,20 @@ class OutboxError(Struct, frozen=True):
     detail: str
 
 
-# `indexed by` fails rather than read every delivery of the application's database.
+# `indexed by` fails rather than read every row. What a worker is sending right now is not due.
 DUE = """
-select e.* from homing_deliveries as d indexed by idx_email_outbox_pending
-join email_outbox as e on e.id = d.id
-where d.route = 'bookings' and d.state = 'pending' and d.due_at_ms <= ?
-order by d.due_at_ms, d.created_at_ms, d.id
+select e.* from email_outbox as e indexed by idx_email_outbox_pending
+left join homing_deliveries as d on d.id = e.id
+where e.status = 'pending' and e.next_retry_at <= ? and coalesce(d.state, 'pending') = 'pending'
+order by e.next_retry_at, e.created_at, e.id
 """
 NEWEST = "select * from email_outbox order by created_at desc, id desc limit ?"
 # What a worker is sending right now is shown as pending too.
 COUNTS = """
 select
-    (select count(*) from homing_deliveries indexed by idx_email_outbox_pending
-        where route = 'bookings' and state = 'pending' and due_at_ms >= 0)
-    + (select count(*) from homing_deliveries
-        where queue = 'bookings' and state = 'in_flight' and phase <> 'inline') as pending,
-    (select count(*) from homing_deliveries
-        where route = 'bookings' and state = 'failed') as failed
+    (select count(*) from email_outbox indexed by idx_email_outbox_pending
+        where status = 'pending') as pending,
+    (select count(*) from email_outbox where status = 'failed') as failed
 """
 
 
@@ -117,7 +114,7 @@ async def insert_outbox_entry(service: Service[Any], entry: OutboxEntry) -> None
 @as_result
 async def get_pending_entries(service: Service[Any], now_ms: int) -> list[OutboxEntry]:
     """The rows that are due, by due time."""
-    rows = await read_view(service.homing.store, DUE, now_ms)
+    rows = await read_view(service.homing.store, DUE, iso_utc(now_ms))
     return msgspec.convert(rows, list[OutboxEntry])
 
 

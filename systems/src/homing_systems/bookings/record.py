@@ -11,8 +11,10 @@ from homing.content import addresses
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.message import Invitation, decode_email
+from homing.domain.shown import Table
 from homing.plugins import Foreign, ForeignState
 from homing.stores.layout import Record, RecordLayout, Stored, iso_utc, ms_from_iso
+from homing_systems.bookings.following import follow
 from homing_systems.bookings.payloads import EmailPayload
 from homing_systems.bookings.route import LABELS, MAX_ATTEMPTS
 
@@ -100,5 +102,7 @@ LAYOUT = RecordLayout(
     fields=OutboxEntry.__struct_fields__,
     labels=LABELS,
     write=_write,
+    table=Table("email_outbox", "id", lambda _: True),
     read=_read,
+    follow=follow,
 )

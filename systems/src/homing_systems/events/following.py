@@ -19,8 +19,10 @@ FIXED = ("event_type", "source", "target", "idempotency_key")
 MOST_HANDLERS = 1000
 
 
-async def follow(homing: Homing, event: Delivery, row: Record, by: str) -> None:
+async def follow(homing: Homing, event: Delivery, row: Record | None, by: str) -> None:
     """Replay it, dismiss it, restore it or take its delivery back: whatever the row says."""
+    if row is None:
+        raise NotAllowed("rows are not deleted: set deleted_at; it is written again")
     _refuse_other_event(event, row)
     history = row["failure_history"]
     is_replayed = len(history) == len(event.failure_history) + 1

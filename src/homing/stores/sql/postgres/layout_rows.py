@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from homing.domain.delivery import Content, Delivery
+from homing.domain.shown import TableRow
 from homing.ports import ForeignRow
 from homing.stores.sql.columns import Row, delivery_of
 from homing.stores.sql.layouts import MARK, LayoutTables, Rows
@@ -129,7 +130,11 @@ def refresh(tables: LayoutTables, ids: Iterable[str]) -> Steps[None]:
 
 
 def remove(tables: LayoutTables, removed: Iterable[Delivery]) -> Steps[None]:
-    rows = [row for row in map(tables.row, removed) if row is not None]
+    rows = [
+        TableRow(table, one.id, None)
+        for one in removed
+        if (table := tables.table_of(one)) is not None
+    ]
     for gone in tables.gathered(rows):
         yield from _run("delete", "update", gone)
 

@@ -12,10 +12,12 @@ from typing import Any
 from msgspec import Struct
 
 from homing.ports import Batch, Claim
+from homing.stores.sql.layouts import LayoutTables
 from homing.stores.sql.sqlite.claiming import Held, claim_all, renew_all
 from homing.stores.sql.sqlite.executing import Steps, execute
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.high_water import HighWater
+from homing.stores.sql.sqlite.layout_rows import show, show_ids
 from homing.stores.sql.sqlite.looking import NOTHING, Assumed, look
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.session import KeyRepeated, NotAsAssumed, Session
@@ -41,6 +43,7 @@ class Job(Struct, eq=False):
     batch: Batch
     assumed: Assumed
     future: asyncio.Future[Any]
+    layouts: LayoutTables | None = None
     answer: Done | None = None
     error: BaseException | None = None
 
@@ -114,6 +117,8 @@ class Committer:
         if has_only_claims and not any(held.due for held in job.answer.claims):
             self._connection.execute("rollback")  # nothing was written
             return False
+        if job.layouts:
+            _show(session, job.layouts, batch, job.answer)
         session.finish()
         self._looks_for_keys = max(0, self._looks_for_keys - 1)
         if self._durable:
@@ -193,6 +198,16 @@ def _execute(session: Session, batch: Batch, assumed: Assumed) -> Done:
     renewals = renew_all(session, batch.renewals)
     purges = purge_all(session, batch.purges)
     return Done(steps, renewals, purges, claim_all(session, batch.claims))
+
+
+def _show(session: Session, layouts: LayoutTables, batch: Batch, done: Done) -> None:
+    """The rows of what the batch has changed, in the tables of record layouts."""
+    show(session, layouts, session.removed)
+    if done.steps is not None:
+        show(session, layouts, done.steps.plan.put)
+    for claim, held in zip(batch.claims, done.claims, strict=True):
+        if layouts.has_rows(claim.queues):
+            show_ids(session, layouts, [one.id for one in held.due])
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

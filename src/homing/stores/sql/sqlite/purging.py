@@ -29,6 +29,7 @@ def purge_all(session: Session, rules: Sequence[PurgeRule]) -> list[int]:
 def remove(session: Session, seq: int | None, delivery: Delivery) -> None:
     """Remove a record and its content; `forget_recipients` removes the recipients."""
     session.counts.add(delivery, -1)
+    session.removed.append(delivery)
     for table in ("delivery", "record", "content", "results"):
         session.run(_SQL[f"remove_{table}"], (seq,))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
+from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreError
 from homing.stores.sql.columns import Row
 from homing.stores.sql.sqlite.counts import Counts
@@ -54,13 +55,15 @@ class Session:
     """Statements inside a transaction that its maker begins and commits.
 
     It uses cursors of its own, so that a caller's row factory is neither used nor changed.
-    `news` becomes true when something may have become due.
+    `news` becomes true when something may have become due, and `removed` are the deliveries whose
+    records were removed.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._cursor = sqlite3.Cursor(connection)
         self.counts = Counts()
+        self.removed: list[Delivery] = []
         self.news = False
 
     def close(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreUnavailable
+from homing.domain.shown import Projection
 from homing.ports import (
     Answers,
     Batch,
@@ -21,6 +23,7 @@ from homing.ports import (
     FactCursor,
     FactOrder,
     Finding,
+    ForeignRow,
     GroupBy,
     Page,
     Query,
@@ -31,9 +34,11 @@ from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE, SOON
 from homing.stores.sql.filters import is_counted
 from homing.stores.sql.held import HeldRecords
+from homing.stores.sql.layouts import LayoutTables
 from homing.stores.sql.plugin_files import PluginFile, files_of
-from homing.stores.sql.sqlite import checks, listing, reading
+from homing.stores.sql.sqlite import checks, layout_rows, listing, reading
 from homing.stores.sql.sqlite.claiming import Held, claimed_of
+from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.looking import NOTHING, assume
 from homing.stores.sql.sqlite.plugin_files import apply_files, pending_files
 from homing.stores.sql.sqlite.reader import Reader
@@ -63,6 +68,8 @@ class SqliteStore(Store):
         self.path = Path(path)
         self._busy_timeout_s = busy_timeout_s
         self._plugin_files: list[PluginFile] = []
+        self._projection: Projection | None = None
+        self._layouts: LayoutTables | None = None
         self._processes = self.path.with_name(self.path.name + ".processes")
         self._be_closed()
         forks.forget_in_child(self)
@@ -91,13 +98,47 @@ class SqliteStore(Store):
             writer,
             *(Reader(self.path, self._busy_timeout_s) for _ in range(3)),
         )
-        if self._plugin_files:
-            given = (self.path, self._busy_timeout_s, self._plugin_files)
-            try:
+        try:
+            if self._plugin_files:
+                given = (self.path, self._busy_timeout_s, self._plugin_files)
                 await asyncio.to_thread(apply_files, *given)
-            except BaseException:
-                await self.close()
-                raise
+            self._layouts = writer.layouts = await self._find_layouts()
+        except BaseException:
+            await self.close()
+            raise
+
+    def show(self, projection: Projection) -> None:
+        self._projection = projection
+
+    async def _find_layouts(self) -> LayoutTables | None:
+        """Tables that the SQL files of a plugin have made, or that were there before."""
+        projection = self._projection
+        if projection is None or not projection.tables():
+            return None
+        given = (self.path, self._busy_timeout_s, projection.tables())
+        found = await asyncio.to_thread(layout_rows.there, *given)
+        return LayoutTables(projection, found) if found else None
+
+    async def foreign_rows(self, table: str, limit: int) -> list[ForeignRow]:
+        if self._layouts is None or table not in self._layouts:
+            return []
+        return await self._open.quick.ask(layout_rows.foreign_rows, self._layouts, table, limit)
+
+    async def settle_rows(
+        self,
+        table: str,
+        rows: Sequence[ForeignRow],
+        restored: Sequence[str] = (),
+        replaced: Mapping[str, str] | None = None,
+    ) -> None:
+        if self._layouts is not None:
+            marks = {row.id: row.mark for row in rows}
+            given = (self._layouts, table, marks, restored, replaced or {})
+            path, busy_timeout_s = self.path, self._busy_timeout_s
+            try:
+                await asyncio.to_thread(layout_rows.settle, path, busy_timeout_s, *given)
+            except sqlite3.Error as error:
+                raise store_error(error, path) from error
 
     def add_sql_files(self, plugin: str, package: str) -> None:
         self._plugin_files += files_of(plugin, package)
@@ -132,10 +173,10 @@ class SqliteStore(Store):
         return own + await asyncio.to_thread(pending_files, self.path, self._plugin_files)
 
     def within(self, connection: object) -> SqliteTransaction:
-        return join(connection, self.path, self._announce_commit)
+        return join(connection, self.path, self._announce_commit, self._layouts)
 
     def within_async(self, connection: object) -> SqliteAsyncTransaction:
-        return join_async(connection, self.path, self._announce_commit)
+        return join_async(connection, self.path, self._announce_commit, self._layouts)
 
     async def commit(self, batch: Batch) -> Answers:
         writer = self._open.writer

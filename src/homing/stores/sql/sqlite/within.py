@@ -13,6 +13,7 @@ from homing.domain.delivery import Fact, New
 from homing.domain.errors import InvalidRequest, StoreUnavailable, StoreUnsafe
 from homing.domain.writes import write_of_new
 from homing.ports import Added, Existing, Put
+from homing.stores.sql.layouts import LayoutTables
 from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE
 from homing.stores.sql.sqlite.connection import (
     check_durability,
@@ -22,6 +23,7 @@ from homing.stores.sql.sqlite.connection import (
 )
 from homing.stores.sql.sqlite.executing import execute
 from homing.stores.sql.sqlite.faults import store_error
+from homing.stores.sql.sqlite.layout_rows import show
 from homing.stores.sql.sqlite.looking import NOTHING, look
 from homing.stores.sql.sqlite.session import Session
 
@@ -36,9 +38,14 @@ class SqliteTransaction:
     """The caller's open transaction. What is added is committed or rolled back with it."""
 
     def __init__(
-        self, connection: sqlite3.Connection, path: Path, added: Callable[[], None]
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        added: Callable[[], None],
+        layouts: LayoutTables | None,
     ) -> None:
         self.connection = connection
+        self._layouts = layouts
         self._path = path
         self._added = added
 
@@ -70,6 +77,8 @@ class SqliteTransaction:
             session.run("update homing_pulse set beat = beat where false")
             steps = look(session, [put], NOTHING)
             execute(session, steps)
+            if self._layouts:
+                show(session, self._layouts, steps.plan.put)
             session.finish()
         except BaseException:
             # SQLite itself may have rolled back everything; then there is nothing to undo.
@@ -132,7 +141,12 @@ def _is_locked(error: BaseException | None) -> bool:
     return isinstance(error, sqlite3.Error) and error.sqlite_errorcode == sqlite3.SQLITE_BUSY
 
 
-def join(connection: object, path: Path, added: Callable[[], None]) -> SqliteTransaction:
+def join(
+    connection: object,
+    path: Path,
+    added: Callable[[], None],
+    layouts: LayoutTables | None = None,
+) -> SqliteTransaction:
     """Find the SQLite connection inside, and refuse it unless it keeps the store's promise.
 
     `added` is called after each add, because the caller's commit, which follows, sends no signal.
@@ -149,12 +163,17 @@ def join(connection: object, path: Path, added: Callable[[], None]) -> SqliteTra
         raise InvalidRequest("within", f"the connection cannot be used: {error}") from error
     except sqlite3.Error as error:
         raise store_error(error, path) from error
-    return SqliteTransaction(inner, path, added)
+    return SqliteTransaction(inner, path, added, layouts)
 
 
-def join_async(connection: object, path: Path, added: Callable[[], None]) -> SqliteAsyncTransaction:
+def join_async(
+    connection: object,
+    path: Path,
+    added: Callable[[], None],
+    layouts: LayoutTables | None = None,
+) -> SqliteAsyncTransaction:
     """As `join`."""
-    return SqliteAsyncTransaction(join(connection, path, added))
+    return SqliteAsyncTransaction(join(connection, path, added, layouts))
 
 
 def _sqlite_connection(connection: object) -> sqlite3.Connection:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from homing.domain.errors import StoreError, StoreUnavailable
 from homing.ports import Batch
 from homing.stores.answering import answer_all, call_in, settle
+from homing.stores.sql.layouts import LayoutTables
 from homing.stores.sql.sqlite.checkpoint import Checkpointer
 from homing.stores.sql.sqlite.committing import Committer, Done, Job
 from homing.stores.sql.sqlite.connection import connect_to_write
@@ -62,6 +63,8 @@ class Writer:
         self._is_signalled = False
         self._closely_until_s = 0.0
         self._closing = False
+        # The tables of record layouts that are there, once the store is open.
+        self.layouts: LayoutTables | None = None
 
     async def start(self) -> None:
         """Open the database in the thread that will write to it."""
@@ -89,7 +92,7 @@ class Writer:
         if self._closing:
             raise StoreUnavailable(f"{self._path.name}: the store is closed")
         future: asyncio.Future[Done] = self._loop.create_future()
-        self._queue.put(Job(batch, assumed, future))
+        self._queue.put(Job(batch, assumed, future, self.layouts))
         return future
 
     def listen(self, *, is_signalled: bool) -> None:

@@ -1,55 +1,62 @@
--- The outbox as its document describes it, over the tables of Homing. A mail is seen from the
--- failure of its inline call until it is sent or dismissed. A test compares every row with the
--- RecordLayout (record.py). Where a column of homing_deliveries and the record differ, the column is right.
-create view email_outbox as
-with shown as (
-    select
-        d.*,
-        r.record,
-        c.email,
-        json_extract(r.record, '$.recipients[0].address') as address,
-        json_extract(c.email, '$.to[0]') as person
-    from homing_deliveries as d
-    join homing_records as r on r.seq = d.seq
-    join (select seq, cast(payload as text) as email from homing_contents) as c on c.seq = d.seq
-    where
-        d.route = 'bookings'
-        and (d.state in ('pending', 'failed') or (d.state = 'in_flight' and d.phase <> 'inline'))
-)
-select
-    id,
-    address as to_address,
-    -- What stands before ` <address>`; in quotes it is written as JSON writes a text.
-    case
-        when person = address then ''
-        when person like '"%'
-            then json_extract(substr(person, 1, length(person) - length(address) - 3), '$')
-        else substr(person, 1, length(person) - length(address) - 3)
-    end as to_name,
-    coalesce(json_extract(email, '$.subject'), '') as subject,
-    coalesce(json_extract(email, '$.text'), '') as body,
-    (select group_concat(value, ', ') from json_each(email, '$.bcc')) as bcc,
-    json_extract(email, '$.invitation.ics') as ics_content,
-    json_extract(email, '$.invitation.method') as ics_method,
-    case state when 'failed' then 'failed' else 'pending' end as status,
-    attempts_spent as attempts,
-    coalesce(json_extract(record, '$.max_attempts'), 5) as max_attempts,
-    strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(
-        case when state = 'pending' then due_at_ms end,
-        claimed_at_ms,
-        (
-            select json_extract(a.record, '$.started_at_ms') from homing_attempts as a
-            where a.delivery_id = shown.id order by a.number desc limit 1
-        ),
-        ended_at_ms,
-        created_at_ms
-    ) / 1000.0, 'unixepoch') as next_retry_at,
-    coalesce(
-        nullif(json_extract(record, '$.failure.detail'), ''),
-        json_extract(record, '$.failure.error_class')
-    ) as last_error,
-    strftime('%Y-%m-%dT%H:%M:%fZ', created_at_ms / 1000.0, 'unixepoch') as created_at
-from shown;
+-- The outbox as its document describes it, unless there is one. Homing writes a row in the same
+-- transaction as its own record (record.py): from the failure of the inline call until the mail is sent
+-- or dismissed. Triggers mark what is written; the service adopts what others wrote.
+create table if not exists email_outbox (
+    id text primary key,
+    to_address text not null,
+    to_name text not null,
+    subject text not null,
+    body text not null,
+    bcc text,
+    ics_content text,
+    ics_method text,
+    status text not null default 'pending',
+    attempts integer not null default 0,
+    max_attempts integer not null default 5,
+    next_retry_at text not null,
+    last_error text,
+    created_at text not null
+);
 
-create index idx_email_outbox_pending
-on homing_deliveries (due_at_ms) where route = 'bookings' and state = 'pending';
+create index if not exists idx_email_outbox_pending
+on email_outbox (next_retry_at) where status = 'pending';
+
+-- The value differs each time: a row that changes while it is adopted stays marked.
+create trigger email_outbox_inserted after insert on email_outbox
+begin
+insert or replace into homing_facts (kind, key, at_ms, value)
+values (
+    'foreign_row', 'email_outbox/' || new.id,
+    cast((julianday('now') - 2440587.5) * 86400000 as integer),
+    '{"change":"' || hex(randomblob(8)) || '"}'
+);
+end;
+
+create trigger email_outbox_updated after update on email_outbox
+begin
+insert or replace into homing_facts (kind, key, at_ms, value)
+values (
+    'foreign_row', 'email_outbox/' || new.id,
+    cast((julianday('now') - 2440587.5) * 86400000 as integer),
+    '{"change":"' || hex(randomblob(8)) || '"}'
+);
+end;
+
+create trigger email_outbox_deleted after delete on email_outbox
+begin
+insert or replace into homing_facts (kind, key, at_ms, value)
+values (
+    'foreign_row', 'email_outbox/' || old.id,
+    cast((julianday('now') - 2440587.5) * 86400000 as integer),
+    '{"change":"' || hex(randomblob(8)) || '"}'
+);
+end;
+
+-- What was there before is adopted, too.
+insert or replace into homing_facts (kind, key, at_ms, value)
+select
+    'foreign_row', 'email_outbox/' || e.id,
+    cast((julianday('now') - 2440587.5) * 86400000 as integer),
+    '{"change":"' || hex(randomblob(8)) || '"}'
+from email_outbox as e
+where not exists (select 1 from homing_deliveries as d where d.id = e.id);

@@ -1,4 +1,4 @@
-"""The view `email_outbox`: its columns, and that each row is what the RecordLayout makes of it."""
+"""The table `email_outbox`: each row is what the RecordLayout makes of it, and others may write."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 import re
 import sqlite3
 import uuid
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,7 +122,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_the_view_shows_what_the_layout_says(
+async def test_the_table_shows_what_the_layout_says(
     tmp_path: Path, clock: ManualClock, seed: int
 ) -> None:
     """B-003, B-013, B-030"""
@@ -229,6 +230,123 @@ async def test_an_existing_database_is_migrated(tmp_path: Path, clock: ManualClo
     async with Site(tmp_path, clock).running() as site:
         assert site.rows() == []
         assert site.sql("select name from guests") == [("Ann",)]
+
+
+INSERT = (
+    "insert into email_outbox (id, to_address, to_name, subject, body, attempts, last_error,"
+    " next_retry_at, created_at) values (?, 'ann@example.org', 'Ann', 'Booked', 'See you', 2,"
+    " 'refused', '2026-02-23T10:00:00.000Z', '2026-02-23T09:00:00.000Z')"
+)
+
+
+def write(site: Site, statement: str, *given: object) -> None:
+    with closing(sqlite3.connect(site.path, timeout=20)) as connection, connection:
+        connection.execute("pragma foreign_keys = on")
+        connection.execute(statement, given)
+
+
+async def test_it_is_a_table_with_a_partial_index(tmp_path: Path, clock: ManualClock) -> None:
+    """B-012, B-021, B-027"""
+    async with Site(tmp_path, clock).running() as site:
+        columns = site.sql("select name, \"notnull\", pk from pragma_table_info('email_outbox')")
+        assert tuple(column[0] for column in columns) == LAYOUT.fields
+        assert site.sql("select type from sqlite_schema where name = 'email_outbox'") == [
+            ("table",)
+        ]
+        assert {column[0] for column in columns if not column[1] and not column[2]} == {
+            *("bcc", "ics_content", "ics_method", "last_error")
+        }
+
+
+async def test_a_row_of_another_program_is_sent_with_the_attempts_it_had(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """B-013, B-022, B-025"""
+    async with Site(tmp_path, clock, "451").running() as site:
+        write(site, "create table notes (id text references email_outbox (id))")
+        write(site, INSERT, "row-1")
+        write(site, f"{INSERT} on conflict (id) do nothing", "row-1")
+        write(site, "insert into notes values ('row-1')")
+        await site.homing.engine.take_lines()
+        row = site.row()
+        assert (row["attempts"], row["last_error"], row["status"]) == (2, "refused", "pending")
+        await site.work_after(0)
+        assert (site.row()["attempts"], site.row()["id"]) == (3, "row-1")
+        write(site, "delete from notes")
+        await site.work_after(600)
+        assert site.rows() == []
+        assert marks(site) == 0
+
+
+async def test_a_malformed_row_stays_and_is_recorded(tmp_path: Path, clock: ManualClock) -> None:
+    """B-021"""
+    async with Site(tmp_path, clock).running() as site:
+        write(site, INSERT, "row-1")
+        write(site, "update email_outbox set status = 'sent'")
+        await site.homing.engine.take_lines()
+        assert site.row()["status"] == "sent"
+        [fact] = await site.homing.store.facts("refused_row")
+        assert "neither pending nor failed" in str(fact.value)
+        assert (marks(site), await site.homing.store.get("row-1")) == (0, None)
+
+
+async def test_what_others_do_to_a_failed_row_is_done_to_its_mail(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """B-021, B-022"""
+    async with Site(tmp_path, clock).running() as site:
+        for name in ("row-1", "row-2", "row-3"):
+            write(site, INSERT, name)
+        write(site, "update email_outbox set status = 'failed' where id <> 'row-3'")
+        await site.homing.engine.take_lines()
+        write(site, "update email_outbox set status = 'pending' where id = 'row-1'")
+        write(site, "delete from email_outbox where id <> 'row-1'")
+        await site.homing.engine.take_lines()
+
+        rows = {row["id"]: row for row in site.rows()}
+        # Only a failed one is dismissed; the other is written again.
+        assert (set(rows), rows["row-1"]["attempts"]) == ({"row-1", "row-3"}, 0)
+        dismissed = await site.homing.store.get("row-2")
+        assert dismissed is not None
+        assert dismissed.state == "dismissed"
+        [refused] = await site.homing.store.facts("refused_row")
+        assert (refused.key, marks(site)) == ("email_outbox/row-3", 0)
+
+
+async def test_a_row_with_a_foreign_change_is_not_written_before_it_is_adopted(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with Site(tmp_path, clock).running() as site:
+        write(site, INSERT, "row-1")
+        write(site, "update email_outbox set status = 'failed'")
+        await site.homing.engine.take_lines()
+        write(site, "update email_outbox set body = 'changed'")
+        await site.homing.ops.replay("row-1", actor="host", reason="test")
+        assert (site.row()["body"], site.row()["status"]) == ("changed", "failed")
+        await site.homing.engine.take_lines()
+        assert (site.row()["body"], site.row()["status"]) == ("See you", "pending")
+
+
+async def test_a_table_that_was_there_is_adopted(tmp_path: Path, clock: ManualClock) -> None:
+    """B-012, B-025"""
+    [file] = files_of(PLUGIN.name, PLUGIN.sql_files["sqlite"])
+    table = file.script[file.script.index("create table") : file.script.index("create index")]
+    with closing(sqlite3.connect(tmp_path / "bookings.db")) as connection, connection:
+        connection.execute(table)
+        connection.execute("alter table email_outbox add column tenant text default 'acme'")
+        connection.execute("create view waiting as select id from email_outbox")
+        connection.execute(INSERT, ("row-1",))
+    async with Site(tmp_path, clock, "451").running() as site:
+        await site.homing.engine.take_lines()
+        await site.work_after(0)
+        row = site.row()
+        assert (row["attempts"], row["tenant"]) == (3, "acme")
+        assert site.sql("select id from waiting") == [("row-1",)]
+
+
+def marks(site: Site) -> int:
+    [(number,)] = site.sql("select count(*) from homing_facts where kind = 'foreign_row'")
+    return int(str(number))
 
 
 async def test_the_outbox_depends_on_mail_and_not_the_reverse() -> None:
