@@ -30,7 +30,7 @@ async def follow(homing: Homing, event: Delivery, row: Record | None, by: str) -
         raise NotAllowed("failure_history: core.outbox_replay adds one entry, nothing else does")
     if event.state == "delivered" and (is_replayed or row["status"] == "failed"):
         error = history[-1]["last_error"] if is_replayed else row["last_error"]
-        event = await _take_back(homing, event, error or "")
+        event = await _take_back(homing, event, error or "", by or TABLE)
     who = history[-1]["replayed_by"] if is_replayed else by or TABLE
     if event.state == "dismissed" and (is_replayed or row["deleted_at"] is None):
         event = await _restore(homing, event, who)
@@ -64,7 +64,7 @@ def _refuse_other_state(event: Delivery, row: Record) -> None:
         raise NotAllowed(f"status: an event that is {event.state} does not become failed")
 
 
-async def _take_back(homing: Homing, event: Delivery, error: str) -> Delivery:
+async def _take_back(homing: Homing, event: Delivery, error: str, by: str) -> Delivery:
     """An operator says that a delivered event failed. Who has handled it is kept, so that a replay
     does not call these handlers again."""
     at_ms = now_ms(homing)
@@ -77,7 +77,8 @@ async def _take_back(homing: Homing, event: Delivery, error: str) -> Delivery:
         ended_at_ms=at_ms,
     )
     facts = await _handled(homing, event)
-    return await _saved(homing, Change(after, facts=tuple(facts)))
+    change = Change(after, facts=tuple(facts))
+    return await _saved(homing, change, "take_back", by)
 
 
 async def _handled(homing: Homing, event: Delivery) -> list[Fact]:
@@ -103,11 +104,16 @@ async def _restore(homing: Homing, event: Delivery, by: str) -> Delivery:
         return await homing.ops.restore(event.id, actor=by, reason=TABLE)
     # One that was cancelled has no reason; without `deleted_at` it is a dead letter.
     dead = replace(event, failed_because="rejected")
-    return await _saved(homing, transitions.restore(dead, now_ms=now_ms(homing)))
+    change = transitions.restore(dead, now_ms=now_ms(homing))
+    return await _saved(homing, change, "restore", by)
 
 
-async def _saved(homing: Homing, change: Change) -> Delivery:
-    [is_saved] = await homing.store.save([change])
+async def _saved(homing: Homing, change: Change, verb: str, by: str) -> Delivery:
+    """Written with the record of who did what, as the verbs of operators are."""
+    at_ms = now_ms(homing)
+    key = f"{change.delivery.id}/{at_ms:015d}-{verb}"
+    audit = Fact("audit", key, at_ms, {"verb": verb, "actor": by, "reason": TABLE})
+    [is_saved] = await homing.store.save([replace(change, facts=(*change.facts, audit))])
     if not is_saved:
         raise NotAllowed(f"event {change.delivery.id} has changed in between")
     return replace(change.delivery, version=change.delivery.version + 1)
