@@ -80,13 +80,14 @@ class RowAdopter:
                     adoption.restored.append(row.id)
                     await self._follow(row, delivery)
                 elif row.data is not None:
-                    foreign = self._layout.parse(self._record(row.data))
-                    prepared = self._admission.prepare(self._route, foreign.request)
-                    adoption.new[row.id] = adopt(prepared, foreign.state)
+                    adoption.new[row.id] = self._adopted(row.data)
             except StoreError:
                 raise
             except HomingError as error:
                 adoption.refused[row.id] = str(error)
+            except (TypeError, ValueError, KeyError) as error:
+                # A column holds a value of another kind.
+                adoption.refused[row.id] = f"is not a record: {error}"
         return adoption
 
     async def _follow(self, row: ForeignRow, delivery: Delivery) -> None:
@@ -100,6 +101,11 @@ class RowAdopter:
         if self._layout.record(Stored(delivery, content, attempts)) != record:
             by = msgspec.json.decode(row.mark).get("by", "")
             await self._layout.follow(self._homing, delivery, record, by)
+
+    def _adopted(self, data: str) -> New:
+        foreign = self._layout.parse(self._record(data))
+        prepared = self._admission.prepare(self._route, foreign.request)
+        return adopt(prepared, foreign.state)
 
     def _record(self, data: str) -> Record:
         """Without columns that the owner of the table has added."""

@@ -40,6 +40,7 @@ TABLES = (
     "homing_keys",
     "homing_counts",
     "bookings",
+    "email_outbox",
 )
 
 expect.set_options(timeout=WAIT_MS)
@@ -65,6 +66,7 @@ class App:
         with closing(sqlite3.connect(self.database, timeout=WAIT_MS / 1000)) as connection:
             for table in TABLES:
                 connection.execute(f"delete from {table}")
+            connection.execute("delete from homing_facts where kind = 'foreign_row'")
             connection.commit()
 
     def rows(self) -> list[dict[str, Any]]:

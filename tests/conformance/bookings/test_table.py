@@ -278,15 +278,25 @@ async def test_a_row_of_another_program_is_sent_with_the_attempts_it_had(
         assert marks(site) == 0
 
 
-async def test_a_malformed_row_stays_and_is_recorded(tmp_path: Path, clock: ManualClock) -> None:
+@pytest.mark.parametrize(
+    ("column", "value", "problem"),
+    [
+        ("status", "sent", "neither pending nor failed"),
+        ("attempts", "many", "is not a record"),
+        ("next_retry_at", "soon", "is not an ISO 8601 time"),
+    ],
+)
+async def test_a_malformed_row_stays_and_is_recorded(
+    tmp_path: Path, clock: ManualClock, column: str, value: str, problem: str
+) -> None:
     """B-021"""
     async with Site(tmp_path, clock).running() as site:
         write(site, INSERT, "row-1")
-        write(site, "update email_outbox set status = 'sent'")
+        write(site, f"update email_outbox set {column} = ?", value)
         await site.homing.engine.take_lines()
-        assert site.row()["status"] == "sent"
+        assert site.row()[column] == value
         [fact] = await site.homing.store.facts("refused_row")
-        assert "neither pending nor failed" in str(fact.value)
+        assert problem in str(fact.value)
         assert (marks(site), await site.homing.store.get("row-1")) == (0, None)
 
 
