@@ -6,17 +6,19 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from homing import Request
+from homing import Homing, Request
 from homing.content import addresses
-from homing.domain.errors import InvalidRequest
+from homing.domain.delivery import Delivery
+from homing.domain.errors import InvalidRequest, NotAllowed
 from homing.domain.failure import Failure
 from homing.domain.message import Invitation, decode_email
 from homing.domain.shown import Table
 from homing.plugins import Foreign, ForeignState
 from homing.stores.layout import Record, RecordLayout, Stored, iso_utc, ms_from_iso
-from homing_systems.bookings.following import follow
 from homing_systems.bookings.payloads import EmailPayload
 from homing_systems.bookings.route import LABELS, MAX_ATTEMPTS
+
+TABLE = "email_outbox"
 
 
 class OutboxStatus(StrEnum):
@@ -97,12 +99,21 @@ def _read(row: Record) -> Foreign:
     return Foreign(Request(message=payload.email, delivery_id=row["id"]), foreign_state)
 
 
+async def _follow(homing: Homing, mail: Delivery, row: Record | None, by: str) -> None:
+    """A failed mail is dismissed if its row was deleted, and retried if that is pending again."""
+    is_retried = row is not None and row["status"] == OutboxStatus.PENDING
+    if mail.state != "failed" or not (row is None or is_retried):
+        raise NotAllowed("only a failed row is deleted or made pending: it is written again")
+    verb = homing.ops.replay if is_retried else homing.ops.dismiss
+    await verb(mail.id, actor=by or TABLE, reason=TABLE)
+
+
 LAYOUT = RecordLayout(
-    names={"table": "email_outbox", "due_index": "idx_email_outbox_pending"},
+    names={"table": TABLE, "due_index": "idx_email_outbox_pending"},
     fields=OutboxEntry.__struct_fields__,
     labels=LABELS,
     write=_write,
-    table=Table("email_outbox", "id", lambda _: True),
+    table=Table(TABLE, "id", lambda _: True),
     read=_read,
-    follow=follow,
+    follow=_follow,
 )
