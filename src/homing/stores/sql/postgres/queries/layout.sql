@@ -25,7 +25,7 @@ put_layout_:nth: as (
 (w.:key: is null or w.:key:::text in (select s.id from saved as s))
 
 -- name: inserted
-with :step: select :key:::text from :rows: where false
+with :step: select where false
 
 -- name: updated
 with :step: select u.:key:::text from put_layout_0 as u
