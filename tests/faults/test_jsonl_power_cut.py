@@ -186,3 +186,13 @@ async def test_callers_in_one_batch_share_a_sync(
     await store.close()
 
     assert calls == [("write", tmp_path / "queue.jsonl"), ("fdatasync", tmp_path / "queue.jsonl")]
+
+
+def test_concurrent_callers_share_their_syncs(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    tracer = ["strace", "-f", "-y", "-o", str(trace), "-e", "trace=fdatasync"]
+
+    said = run([*tracer, *adder(tmp_path / "traced.jsonl", "d", callers=64, count=640)])
+
+    assert len(acknowledged(said)) == 640
+    assert 0 < trace.read_text().count("traced.jsonl>") < 640 / 8

@@ -27,5 +27,5 @@ def test_summaries_fit_and_are_not_cut_off(cli: Cli) -> None:
         summary = command.get_short_help_str(limit=1000)
         assert 0 < len(summary) < SHORT_CHARS, (name, summary)
         assert any(line.split() == [name, *summary.split()] for line in said.splitlines()), name
-    assert "..." not in said.partition("Assemblies:")[0].partition("Run:")[2]
+    assert "..." not in said.partition("Run:")[2]
     assert max(map(len, said.splitlines())) <= WIDTH
